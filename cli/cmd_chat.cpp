@@ -1,0 +1,199 @@
+// runnel chat: a conversation, on a terminal or line by line through pipes.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "console.h"
+#include "conversation.h"
+#include "errors.h"
+#include "interrupt.h"
+#include "line_editor.h"
+#include "model_path.h"
+#include "options.h"
+
+namespace cli {
+namespace {
+
+constexpr const char* examples =
+    "  runnel chat                                     the bundled model\n"
+    "  runnel chat model.gguf --system \"Be brief.\" --temp 0.5\n"
+    "  runnel chat model.gguf --sinks 4 --window 8192  what it sees: the first 4 and the last 8192 tokens\n"
+    "  runnel chat --forever                           after the answer it goes on by itself until Ctrl-C\n"
+    "  printf 'Hello!\\nAnd you?\\n' | runnel chat       each line is a turn; only answers on standard "
+    "output\n"
+    "\n"
+    "On a terminal Ctrl-C stops an answer; Ctrl-C again, or Ctrl-D, leaves. /help lists the commands.\n";
+
+struct ChatOptions {
+  ConversationOptions conversation;
+  SettingOptions settings;
+  bool quiet = false;
+};
+
+// ---- commands on the terminal ----
+
+struct ChatCommand {
+  const char* name;
+  const char* argument;
+  const char* help;
+  // False leaves the chat.
+  bool (*run)(Conversation& chat, const std::string& argument);
+};
+
+bool show_help(Conversation&, const std::string&);
+
+bool set(Conversation& chat, const std::string& argument) {
+  const std::size_t blank = argument.find(' ');
+  const std::string name = setting_name(argument.substr(0, blank));
+  if (blank != std::string::npos) chat.set(name, argument.substr(blank + 1));
+  std::string lines;
+  for (const std::string& known : setting_names()) {
+    if (known == "vocab_only" || (!name.empty() && known != name)) continue;
+    lines += (lines.empty() ? "" : "\n") + known + " = " + chat.setting(known);
+  }
+  if (lines.empty()) throw Failure("there is no setting " + name + "; /set lists them all");
+  write_note(lines);
+  return true;
+}
+
+constexpr ChatCommand commands[] = {
+    {"/help", "", "this list", show_help},
+    {"/reset", "", "forget the conversation; the system prompt stays",
+     [](Conversation& chat, const std::string&) {
+       chat.reset();
+       write_note("the conversation starts over");
+       return true;
+     }},
+    {"/system", "TEXT", "start over with this system prompt",
+     [](Conversation& chat, const std::string& text) {
+       chat.start(text);
+       write_note(text.empty() ? "the conversation starts over, without a system prompt"
+                               : "the conversation starts over with this system prompt");
+       return true;
+     }},
+    {"/stats", "", "tokens, cache and speed",
+     [](Conversation& chat, const std::string&) {
+       std::string text = chat.statistics();
+       text.pop_back();
+       write_note(text);
+       return true;
+     }},
+    {"/set", "[NAME [VALUE]]", "show or change settings, as in /set temp 0.5", set},
+    {"/regen", "", "drop the last answer and give another",
+     [](Conversation& chat, const std::string&) {
+       chat.again();
+       return true;
+     }},
+    {"/quit", "", "leave, as Ctrl-D does", [](Conversation&, const std::string&) { return false; }},
+};
+
+bool show_help(Conversation&, const std::string&) {
+  std::string text;
+  for (const ChatCommand& command : commands) {
+    std::string line = std::string(command.name) + " " + command.argument;
+    line.resize(std::max<std::size_t>(line.size() + 1, 24), ' ');
+    text += line + command.help + "\n";
+  }
+  text += "A line that ends in \\ goes on in the next. Ctrl-C stops an answer; again, or Ctrl-D, leaves.";
+  write_note(text);
+  return true;
+}
+
+bool run_command(Conversation& chat, const std::string& line) {
+  const std::size_t blank = line.find(' ');
+  const std::string name = line.substr(0, blank);
+  const std::size_t start = line.find_first_not_of(' ', blank);
+  std::string argument = start == std::string::npos ? "" : line.substr(start);
+  argument.erase(argument.find_last_not_of(' ') + 1);
+  for (const ChatCommand& command : commands) {
+    if (name == command.name) return command.run(chat, argument);
+  }
+  throw Failure("there is no command " + name + "; /help lists them");
+}
+
+// ---- the two ways to talk ----
+
+int talk_on_terminal(Conversation& chat, bool for_ever) {
+  std::vector<std::string> names;
+  for (const ChatCommand& command : commands) names.emplace_back(command.name);
+  LineEditor editor("\1\x1b[1m\1> \1\x1b[0m\1", names);
+  write_note(chat.headline() + "\nType a message. /help lists the commands, Ctrl-D leaves.");
+
+  bool stopped_before = false;  // Ctrl-C was the last thing that happened: the next one leaves
+  for (;;) {
+    std::string line;
+    const LineEditor::Event event = editor.read(line);
+    if (event == LineEditor::Event::end) return exit_ok;
+    if (event == LineEditor::Event::interrupted) {
+      if (stopped_before) return exit_ok;
+      write_note("Ctrl-C again, or Ctrl-D, leaves");
+      stopped_before = true;
+      continue;
+    }
+    clear_interrupt();
+    try {
+      if (!line.empty() && line[0] == '/') {
+        if (!run_command(chat, line)) return exit_ok;
+      } else if (line.find_first_not_of(" \t\n") != std::string::npos) {
+        chat.say(line);
+      } else if (for_ever) {
+        chat.go_on();
+      }
+    } catch (const Failure& failure) {
+      write_note(failure.what());
+    }
+    stopped_before = interrupted();
+  }
+}
+
+int talk_through_pipes(Conversation& chat) {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    if (chat.say(line) == RUNNEL_FINISH_STOPPED) return exit_interrupted;
+  }
+  return exit_ok;
+}
+
+int run_chat(ChatOptions options) {
+  const Config config = options.settings.config();
+  options.conversation.model_path = model_or_bundled(options.conversation.model_path);
+  options.conversation.show_status = error_is_terminal() && !options.quiet;
+  Conversation chat(options.conversation, config.get());
+  return input_is_terminal() && output_is_terminal() ? talk_on_terminal(chat, options.conversation.for_ever)
+                                                     : talk_through_pipes(chat);
+}
+
+std::string known_forms() {
+  std::string names = "Forms for --template:";
+  for (std::size_t i = 0; const char* name = runnel_chat_form_name(i); ++i) {
+    names += (i == 0 ? " " : ", ") + std::string(name);
+  }
+  return names + ".";
+}
+
+}  // namespace
+
+void add_chat(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<ChatOptions>();
+  ConversationOptions& conversation = options->conversation;
+  CLI::App& command = add_command(app, "chat", "Talk to a model", examples + known_forms());
+  add_optional_model(command, conversation.model_path);
+  command.add_option("-s,--system", conversation.system, "what the model is told before the conversation")
+      ->type_name("TEXT");
+  command
+      .add_option("-n,--n-tokens", conversation.n_tokens,
+                  "most tokens of an answer; -1: until the model ends it; default -1")
+      ->type_name("N")
+      ->check(whole_number(-1, most_tokens));
+  command.add_flag("--forever", conversation.for_ever,
+                   "after an answer the model goes on by itself until Ctrl-C");
+  command.add_flag("-q,--quiet", options->quiet, "no status line after an answer");
+  options->settings.add_to(command, SettingOptions::Which::chat);
+  command.callback([options, &run] { run = [options] { return run_chat(*options); }; });
+}
+
+}  // namespace cli

@@ -1,0 +1,129 @@
+// runnel generate: a prompt, and what the model makes of it.
+#include <memory>
+
+#include "commands.h"
+#include "console.h"
+#include "errors.h"
+#include "feeding.h"
+#include "interrupt.h"
+#include "json.h"
+#include "options.h"
+
+namespace cli {
+namespace {
+
+constexpr const char* examples =
+    "  runnel generate model.gguf -p \"Once upon a time\" -n 60 --greedy\n"
+    "  runnel generate model.gguf -f prompt.txt -n -1      without end, until Ctrl-C\n"
+    "  runnel generate model.gguf -p \"1, 2, 3,\" --stop \"10\" --json\n"
+    "\n"
+    "Standard output gets the prompt, the text and a newline, and nothing else. Ctrl-C ends the text "
+    "cleanly, with\n"
+    "exit code 130.";
+
+struct GenerateOptions {
+  std::string model;
+  TextOptions prompt;
+  SettingOptions settings;
+  std::int64_t n_tokens = 256;
+  bool no_bos = false;
+  bool no_parse_special = false;
+  bool quiet = false;
+  bool json = false;
+};
+
+unsigned token_flags(const GenerateOptions& options) {
+  unsigned flags = RUNNEL_TEXT_ONLY;
+  if (!options.no_bos) flags |= RUNNEL_ADD_BOS;
+  if (!options.no_parse_special) flags |= RUNNEL_PARSE_SPECIAL;
+  return flags;
+}
+
+std::string statistics(const runnel_session* session, runnel_finish finish) {
+  const auto stat = [session](runnel_stat which) { return runnel_session_stat(session, which); };
+  const auto part = [&](runnel_stat tokens, runnel_stat us) {
+    return with_commas(stat(tokens)) + " tokens in " + fixed(static_cast<double>(stat(us)) / 1e6, 2) +
+           " s (" + rate_text(rate(stat(tokens), stat(us))) + "/s)";
+  };
+  return "prompt " + part(RUNNEL_STAT_FED_TOKENS, RUNNEL_STAT_FED_US) + "; text " +
+         part(RUNNEL_STAT_GENERATED_TOKENS, RUNNEL_STAT_GENERATED_US) + "; cache " +
+         with_commas(stat(RUNNEL_STAT_CACHE_USED)) + "/" + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) +
+         "; ended by " + finish_name(finish);
+}
+
+Json report(const GenerateOptions& options, const std::string& prompt, const std::string& text,
+            const runnel_session* session, runnel_finish finish) {
+  const auto stat = [session](runnel_stat which) { return runnel_session_stat(session, which); };
+  return {
+      {"model", options.model},
+      {"prompt", prompt},
+      {"text", text},
+      {"finish", finish_name(finish)},
+      {"prompt_tokens", stat(RUNNEL_STAT_FED_TOKENS)},
+      {"prompt_us", stat(RUNNEL_STAT_FED_US)},
+      {"prompt_tokens_per_s", rate(stat(RUNNEL_STAT_FED_TOKENS), stat(RUNNEL_STAT_FED_US))},
+      {"generated_tokens", stat(RUNNEL_STAT_GENERATED_TOKENS)},
+      {"generated_us", stat(RUNNEL_STAT_GENERATED_US)},
+      {"generated_tokens_per_s", rate(stat(RUNNEL_STAT_GENERATED_TOKENS), stat(RUNNEL_STAT_GENERATED_US))},
+      {"cache_used", stat(RUNNEL_STAT_CACHE_USED)},
+      {"cache_size", stat(RUNNEL_STAT_CACHE_SIZE)},
+      {"evicted_tokens", stat(RUNNEL_STAT_EVICTED)},
+  };
+}
+
+int run_generate(const GenerateOptions& options) {
+  const Config config = options.settings.config();
+  const bool for_ever = options.n_tokens == -1;
+  if (for_ever && !options.settings.given("ignore_eos")) set_setting(config.get(), "ignore_eos", "true");
+
+  const std::string prompt = options.prompt.read();
+  const Model model = open_model(options.model, config.get());
+  const Session session = open_session(model.get(), config.get());
+  const std::vector<std::int32_t> tokens = tokenize(model.get(), prompt, token_flags(options));
+  if (tokens.empty()) throw UsageError("the prompt is empty, and this model has no token to begin with");
+
+  const StopSession stop_on_interrupt(session.get());
+  feed_with_progress(session.get(), tokens, "prompt");
+  if (!options.json) write_out(prompt);
+  std::string text;
+  const auto on_text = [&](std::string_view piece) {
+    if (options.json) {
+      text += piece;
+    } else {
+      write_model_text(piece);
+    }
+    return !interrupted();
+  };
+  const runnel_finish finish = generating(on_text, [&](runnel_text_fn call, void* user, runnel_finish* how) {
+    return runnel_session_generate(session.get(), options.n_tokens, call, user, how);
+  });
+  if (options.json) {
+    write_json(report(options, prompt, text, session.get(), finish));
+  } else {
+    write_out("\n");
+  }
+  if (!options.quiet && !options.json) write_note(statistics(session.get(), finish));
+  return finish == RUNNEL_FINISH_STOPPED ? exit_interrupted : exit_ok;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<GenerateOptions>();
+  CLI::App& command = add_command(app, "generate", "Continue a text", examples);
+  add_model(command, options->model);
+  options->prompt.add_to(command, "the text to continue");
+  command.add_option("-n,--n-tokens", options->n_tokens, "tokens to generate; -1: without end; default 256")
+      ->type_name("N")
+      ->check(whole_number(-1, most_tokens));
+  command.add_flag("--no-bos", options->no_bos, "do not begin with the model's BOS token");
+  command.add_flag("--no-parse-special", options->no_parse_special,
+                   "special tokens spelled in the prompt, as <|end|>, are ordinary text");
+  command.add_flag("-q,--quiet", options->quiet, "no statistics on standard error");
+  command.add_flag("--json", options->json,
+                   "one JSON object at the end: prompt, text, finish, counts, rates");
+  options->settings.add_to(command, SettingOptions::Which::generation);
+  command.callback([options, &run] { run = [options] { return run_generate(*options); }; });
+}
+
+}  // namespace cli

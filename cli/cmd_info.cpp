@@ -1,0 +1,249 @@
+// runnel info: what a file holds, what the machine offers, what a session will take.
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "commands.h"
+#include "console.h"
+#include "errors.h"
+#include "json.h"
+#include "model_path.h"
+#include "options.h"
+
+namespace cli {
+namespace {
+
+constexpr const char* examples =
+    "  runnel info                                  this machine and the bundled model\n"
+    "  runnel info model.gguf --window 16384        what a session with that window needs\n"
+    "  runnel info model.gguf --all                 every metadata key and tensor\n"
+    "  runnel info model.gguf --json";
+
+struct InfoOptions {
+  std::string model;
+  bool all = false;
+  bool json = false;
+  SettingOptions settings;
+};
+
+Json machine_report() {
+  Json kernels = Json::array();
+  for (std::size_t i = 0; const char* name = runnel_isa_available(i); ++i) kernels.push_back(name);
+  return {{"isa", runnel_isa()},
+          {"isa_available", std::move(kernels)},
+          {"blas_core", runnel_blas_core()},
+          {"blas_advice", runnel_blas_advice()},
+          {"default_threads", runnel_default_threads()}};
+}
+
+// A tokenizer's file without weights opens too; what is wrong with any other file is told.
+Model open_any(const std::string& path, const runnel_config* config) {
+  runnel_model* model = nullptr;
+  if (runnel_model_open(path.c_str(), config, &model) == RUNNEL_OK) return Model(model);
+  const Failure first(runnel_last_error());
+  const Config vocabulary = new_config();
+  set_setting(vocabulary.get(), "vocab_only", "true");
+  const bool opened = runnel_model_open(path.c_str(), vocabulary.get(), &model) == RUNNEL_OK;
+  Model vocabulary_model(opened ? model : nullptr);
+  if (!opened || runnel_model_tensor_name(model, 0)) throw first;
+  return vocabulary_model;
+}
+
+constexpr struct {
+  runnel_fact fact;
+  const char* name;
+} facts[] = {
+    {RUNNEL_N_VOCAB, "n_vocab"},
+    {RUNNEL_N_EMBD, "n_embd"},
+    {RUNNEL_N_LAYER, "n_layer"},
+    {RUNNEL_N_HEAD, "n_head"},
+    {RUNNEL_N_HEAD_KV, "n_head_kv"},
+    {RUNNEL_HEAD_DIM, "head_dim"},
+    {RUNNEL_N_FF, "n_ff"},
+    {RUNNEL_N_CTX_TRAIN, "n_ctx_train"},
+    {RUNNEL_N_EXPERT, "n_expert"},
+    {RUNNEL_N_EXPERT_USED, "n_expert_used"},
+    {RUNNEL_NATIVE_WINDOW, "native_window"},
+    {RUNNEL_N_PARAMETERS, "n_parameters"},
+    {RUNNEL_WEIGHT_BYTES, "weight_bytes"},
+    {RUNNEL_HAS_WEIGHTS, "has_weights"},
+    {RUNNEL_HAS_TOKENIZER, "has_tokenizer"},
+    {RUNNEL_CAN_STREAM, "can_stream"},
+    {RUNNEL_TOKEN_BOS, "token_bos"},
+    {RUNNEL_TOKEN_EOS, "token_eos"},
+    {RUNNEL_TOKEN_EOT, "token_eot"},
+    {RUNNEL_ADDS_BOS, "adds_bos"},
+};
+
+Json tensor_report(const runnel_model* model, std::size_t i) {
+  Json shape = Json::array();
+  for (std::size_t dim = 0; dim < 4; ++dim) shape.push_back(runnel_model_tensor_dim(model, i, dim));
+  while (shape.size() > 1 && shape.back() == 1) shape.erase(shape.size() - 1);
+  return {{"name", runnel_model_tensor_name(model, i)},
+          {"type", runnel_model_tensor_type(model, i)},
+          {"shape", std::move(shape)},
+          {"bytes", runnel_model_tensor_bytes(model, i)}};
+}
+
+Json session_report(const runnel_model* model, const runnel_config* config) {
+  std::int64_t cache_bytes = 0, scratch_bytes = 0;
+  check(runnel_model_session_bytes(model, config, &cache_bytes, &scratch_bytes));
+  return {{"cache_bytes", cache_bytes}, {"scratch_bytes", scratch_bytes}};
+}
+
+Json model_report(const runnel_model* model, const std::string& path, const runnel_config* config, bool all) {
+  Json out = {{"path", path},
+              {"architecture", runnel_model_architecture(model)},
+              {"tokenizer", runnel_model_tokenizer(model)}};
+  for (const auto& row : facts) out[row.name] = runnel_model_fact(model, row.fact);
+
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> by_type;  // tensors, bytes
+  for (std::size_t i = 0; runnel_model_tensor_name(model, i); ++i) {
+    auto& [n_tensors, n_bytes] = by_type[runnel_model_tensor_type(model, i)];
+    ++n_tensors;
+    n_bytes += runnel_model_tensor_bytes(model, i);
+  }
+  out["tensor_types"] = Json::object();
+  for (const auto& [type, sums] : by_type) {
+    out["tensor_types"][type] = {{"tensors", sums.first}, {"bytes", sums.second}};
+  }
+  if (out["has_weights"] == 1) {
+    out["session_default"] = session_report(model, nullptr);
+    out["session"] = session_report(model, config);
+  }
+  if (!all) return out;
+  out["metadata"] = Json::object();
+  for (std::size_t i = 0; const char* key = runnel_model_meta_key(model, i); ++i) {
+    out["metadata"][key] = runnel_model_meta_value(model, i);
+  }
+  out["tensors"] = Json::array();
+  for (std::size_t i = 0; runnel_model_tensor_name(model, i); ++i) {
+    out["tensors"].push_back(tensor_report(model, i));
+  }
+  return out;
+}
+
+// ---- the same for people ----
+
+// "  name            text"
+std::string row(std::string_view name, const std::string& text) {
+  std::string line = "  " + std::string(name);
+  line.resize(std::max<std::size_t>(line.size() + 1, 18), ' ');
+  return line + one_line(text) + "\n";
+}
+
+std::string machine_text(const Json& machine) {
+  std::string others;
+  for (const Json& name : machine["isa_available"]) {
+    if (name != machine["isa"]) others += (others.empty() ? "" : ", ") + name.get<std::string>();
+  }
+  const std::string core = machine["blas_core"], advice = machine["blas_advice"];
+  std::string text = "machine\n";
+  text += row("kernels",
+              machine["isa"].get<std::string>() + (others.empty() ? "" : " (also here: " + others + ")"));
+  text += row("OpenBLAS", core.empty() ? "not built in" : core + " kernels");
+  if (!advice.empty()) text += row("", advice);
+  return text + row("threads", std::to_string(machine["default_threads"].get<int>()));
+}
+
+std::string shape_text(const Json& model) {
+  const auto number = [&model](const char* name) { return with_commas(model[name].get<std::int64_t>()); };
+  std::string text = number("n_layer") + " layers, width " + number("n_embd") + ", feed-forward " +
+                     number("n_ff") + ", " + number("n_head") + " heads of " + number("head_dim") + " (" +
+                     number("n_head_kv") + " for keys and values)";
+  if (model["n_expert"] > 0)
+    text += ", " + number("n_expert_used") + " of " + number("n_expert") + " experts";
+  return text;
+}
+
+std::string tokenizer_text(const Json& model) {
+  if (model["has_tokenizer"] == 0) return "none in the file";
+  std::string text = model["tokenizer"].get<std::string>() + ", " +
+                     with_commas(model["n_vocab"].get<std::int64_t>()) + " tokens";
+  constexpr std::pair<const char*, const char*> special[] = {
+      {"token_bos", "BOS"}, {"token_eos", "EOS"}, {"token_eot", "end of turn"}};
+  for (const auto& [key, name] : special) {
+    if (model[key] >= 0)
+      text += std::string(", ") + name + " " + std::to_string(model[key].get<std::int64_t>());
+  }
+  return text;
+}
+
+std::string context_text(const Json& model) {
+  std::string text = with_commas(model["n_ctx_train"].get<std::int64_t>()) + " tokens trained";
+  if (model["native_window"] > 0) {
+    text += ", own window of " + with_commas(model["native_window"].get<std::int64_t>());
+  }
+  return text + (model["can_stream"] == 1
+                     ? "; streams without end"
+                     : "; learned positions: streams by reading the last half window again");
+}
+
+std::string session_text(const Json& session) {
+  return bytes_text(session["cache_bytes"]) + " cache + " + bytes_text(session["scratch_bytes"]) + " scratch";
+}
+
+std::string model_text(const Json& model, bool settings_given) {
+  std::string text = row("path", model["path"]) + row("architecture", model["architecture"]);
+  if (model["has_weights"] == 1) {
+    text += row("shape", shape_text(model)) + row("context", context_text(model));
+    text += row("parameters", with_commas(model["n_parameters"].get<std::int64_t>()));
+  }
+  text += row("tokenizer", tokenizer_text(model));
+  if (model["has_weights"] == 0) return text + row("weights", "none: a vocabulary alone");
+  text += row("weights", bytes_text(model["weight_bytes"]));
+  for (const auto& [type, sums] : model["tensor_types"].items()) {
+    text += row("", type + ": " + std::to_string(sums["tensors"].get<std::int64_t>()) + " tensors, " +
+                        bytes_text(sums["bytes"]));
+  }
+  text += row("session takes", session_text(model["session_default"]) + " by default");
+  if (settings_given) text += row("", session_text(model["session"]) + " with the options given");
+  return text;
+}
+
+std::string all_text(const Json& model) {
+  std::string text = "metadata\n";
+  for (const auto& [key, value] : model["metadata"].items()) {
+    text += "  " + one_line(key) + " = " + one_line(value.get<std::string>()) + "\n";
+  }
+  text += "tensors\n";
+  for (const Json& tensor : model["tensors"]) {
+    std::string shape;
+    for (const Json& extent : tensor["shape"]) {
+      shape += (shape.empty() ? "" : " x ") + std::to_string(extent.get<std::int64_t>());
+    }
+    text += "  " + one_line(tensor["name"].get<std::string>()) + "  " + tensor["type"].get<std::string>() +
+            "  " + shape + "  " + bytes_text(tensor["bytes"]) + "\n";
+  }
+  return text;
+}
+
+int run_info(const InfoOptions& options) {
+  const Config config = options.settings.config();
+  const std::string path = model_or_bundled(options.model);
+  const Model model = open_any(path, config.get());
+  const Json machine = machine_report();
+  const Json report = model_report(model.get(), path, config.get(), options.all);
+  if (options.json) {
+    write_json({{"version", runnel_version()}, {"machine", machine}, {"model", report}});
+    return exit_ok;
+  }
+  write_out(std::string("runnel ") + runnel_version() + "\n" + machine_text(machine) +
+            (options.model.empty() ? "bundled model\n" : "model\n") +
+            model_text(report, options.settings.any_given()) + (options.all ? all_text(report) : ""));
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<InfoOptions>();
+  CLI::App& command = add_command(app, "info", "Show what a model file holds and what it needs", examples);
+  add_optional_model(command, options->model);
+  command.add_flag("--all", options->all, "every metadata key and tensor too");
+  command.add_flag("--json", options->json, "one JSON object");
+  options->settings.add_to(command, SettingOptions::Which::evaluation);
+  command.callback([options, &run] { run = [options] { return run_info(*options); }; });
+}
+
+}  // namespace cli

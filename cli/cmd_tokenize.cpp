@@ -1,0 +1,67 @@
+// runnel tokenize: the token ids of a text.
+#include <memory>
+
+#include "commands.h"
+#include "console.h"
+#include "errors.h"
+#include "json.h"
+#include "options.h"
+
+namespace cli {
+namespace {
+
+constexpr const char* examples =
+    "  runnel tokenize model.gguf -p \"Hello, world\"\n"
+    "  runnel tokenize vocabulary.gguf -f text.txt --no-bos\n"
+    "  echo -n Hello | runnel tokenize model.gguf --json\n"
+    "\n"
+    "Standard output gets the ids on one line, separated by spaces. A file without weights will do.";
+
+struct TokenizeOptions {
+  std::string model;
+  TextOptions text;
+  bool no_bos = false;
+  bool no_parse_special = false;
+  bool json = false;
+};
+
+int run_tokenize(const TokenizeOptions& options) {
+  const Config config = new_config();
+  set_setting(config.get(), "vocab_only", "true");
+  const std::string text = options.text.read();
+  const Model model = open_model(options.model, config.get());
+
+  unsigned flags = RUNNEL_TEXT_ONLY;
+  if (!options.no_bos) flags |= RUNNEL_ADD_BOS;
+  if (!options.no_parse_special) flags |= RUNNEL_PARSE_SPECIAL;
+  const std::vector<std::int32_t> tokens = tokenize(model.get(), text, flags);
+
+  if (options.json) {
+    Json pieces = Json::array();
+    for (const std::int32_t token : tokens) {
+      pieces.push_back({{"id", token}, {"text", token_text(model.get(), token, true)}});
+    }
+    write_json({{"n_tokens", tokens.size()}, {"tokens", std::move(pieces)}});
+    return exit_ok;
+  }
+  std::string line;
+  for (const std::int32_t token : tokens) line += (line.empty() ? "" : " ") + std::to_string(token);
+  write_out(line + "\n");
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<TokenizeOptions>();
+  CLI::App& command = add_command(app, "tokenize", "Show the tokens of a text", examples);
+  add_model(command, options->model);
+  options->text.add_to(command, "the text");
+  command.add_flag("--no-bos", options->no_bos, "do not begin with the model's BOS token");
+  command.add_flag("--no-parse-special", options->no_parse_special,
+                   "special tokens spelled in the text, as <|end|>, are ordinary text");
+  command.add_flag("--json", options->json, "ids with their texts");
+  command.callback([options, &run] { run = [options] { return run_tokenize(*options); }; });
+}
+
+}  // namespace cli

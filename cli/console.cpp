@@ -1,0 +1,129 @@
+#include "console.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "errors.h"
+
+namespace cli {
+
+bool input_is_terminal() { return isatty(STDIN_FILENO) == 1; }
+bool output_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
+bool error_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+void set_locale() {
+  std::setlocale(LC_CTYPE, "");
+  if (MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+void write_out(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  if (errno == EPIPE) throw ReaderGone{};
+  throw Failure(std::string("cannot write to standard output: ") + std::strerror(errno));
+}
+
+namespace {
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
+
+}  // namespace
+
+void write_model_text(std::string_view text) {
+  static const bool terminal = output_is_terminal();
+  if (!terminal) return write_out(text);
+  std::string shown;
+  for (const char c : text) {
+    if (!is_control(c) || c == '\n' || c == '\t') shown += c;
+  }
+  write_out(shown);
+}
+
+void write_note(std::string_view text) {
+  const Style style = error_style();
+  std::fprintf(stderr, "%s%.*s%s\n", style.dim, static_cast<int>(text.size()), text.data(), style.plain);
+}
+
+void write_error(std::string_view message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "runnel: %s\n", one_line(message).c_str());
+}
+
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  for (char& c : line) {
+    if (is_control(c)) c = ' ';
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
+Style error_style() {
+  static const bool styled = [] {
+    const char* no_color = std::getenv("NO_COLOR");
+    const char* term = std::getenv("TERM");
+    return error_is_terminal() && !(no_color && *no_color) && term && std::strcmp(term, "dumb") != 0;
+  }();
+  return styled ? Style{"\x1b[2m", "\x1b[1m", "\x1b[0m"} : Style{"", "", ""};
+}
+
+std::string with_commas(std::int64_t value) {
+  std::string text = std::to_string(value);
+  const std::size_t first_digit = value < 0 ? 1 : 0;
+  for (std::size_t i = text.size(); i > first_digit + 3;) {
+    i -= 3;
+    text.insert(i, ",");
+  }
+  return text;
+}
+
+std::string bytes_text(std::int64_t n_bytes) {
+  constexpr std::array units = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  if (n_bytes < 1024) return std::to_string(n_bytes) + " bytes";
+  double value = static_cast<double>(n_bytes);
+  std::size_t unit = 0;
+  while (value >= 1024.0 && unit + 1 < units.size()) {
+    value /= 1024.0;
+    ++unit;
+  }
+  return fixed(value, 1) + " " + units[unit];
+}
+
+std::string rate_text(double per_second) {
+  if (per_second >= 1000.0 && per_second < 1e15) return with_commas(static_cast<std::int64_t>(per_second));
+  return fixed(per_second, per_second >= 100.0 ? 0 : per_second >= 10.0 ? 1 : 2);
+}
+
+std::string fixed(double value, int n_decimals) {
+  std::array<char, 400> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", n_decimals, value);
+  return text.data();
+}
+
+std::string read_text(const std::string& path) {
+  const bool standard_input = path == "-";
+  const auto fail = [&path](const char* what) {
+    return Failure(path + ": " + what + ": " + std::strerror(errno));
+  };
+  std::FILE* opened = standard_input ? stdin : std::fopen(path.c_str(), "rb");
+  if (!opened) throw fail("cannot open");
+  const auto close = [](std::FILE* file) {
+    if (file != stdin) std::fclose(file);
+  };
+  const std::unique_ptr<std::FILE, decltype(close)> file(opened, close);
+
+  std::string text;
+  std::array<char, 65536> block;
+  std::size_t n_read = 0;
+  while ((n_read = std::fread(block.data(), 1, block.size(), opened)) > 0) text.append(block.data(), n_read);
+  if (std::ferror(opened)) throw fail("cannot read");
+  return text;
+}
+
+}  // namespace cli

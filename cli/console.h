@@ -1,0 +1,51 @@
+// Standard output and error: what goes where, and how numbers look to people.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace cli {
+
+bool input_is_terminal();
+bool output_is_terminal();
+bool error_is_terminal();
+
+// Chooses a UTF-8 character set for the terminal where the environment names none.
+void set_locale();
+
+// Writes to standard output at once. Throws ReaderGone when the reader has closed it, Failure when it cannot
+// be written (a full disk).
+void write_out(std::string_view text);
+
+// The same for text of a model: on a terminal, control characters other than newline and tab are left out, so
+// that no text can command the terminal.
+void write_model_text(std::string_view text);
+
+// Writes to standard error: results of people's interest, never part of a command's output.
+void write_note(std::string_view text);      // dim on a terminal, ends the line
+void write_error(std::string_view message);  // "runnel: " and one line
+
+// The same text on one line, without control characters.
+std::string one_line(std::string_view text);
+
+// "\x1b[...m" sequences, empty where standard error is no terminal or NO_COLOR is set.
+struct Style {
+  const char* dim;
+  const char* bold;
+  const char* plain;
+};
+Style error_style();
+
+// "1,234,567"
+std::string with_commas(std::int64_t value);
+// "12.5 MiB"
+std::string bytes_text(std::int64_t n_bytes);
+// "3.25", "41.2", "1,234": three or more digits
+std::string rate_text(double per_second);
+// "%.*f"
+std::string fixed(double value, int n_decimals);
+
+// Whole file, or standard input for "-".
+std::string read_text(const std::string& path);
+
+}  // namespace cli

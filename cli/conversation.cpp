@@ -1,0 +1,119 @@
+#include "conversation.h"
+
+#include <utility>
+
+#include "console.h"
+#include "errors.h"
+#include "interrupt.h"
+
+namespace cli {
+
+Conversation::Conversation(ConversationOptions options, const runnel_config* config)
+    : options_(std::move(options)),
+      model_(open_model(options_.model_path, config)),
+      session_(open_session(model_.get(), config)),
+      chat_(open_chat(session_.get(), config)) {
+  if (!options_.system.empty()) start(options_.system);
+}
+
+runnel_finish Conversation::stream(const Call& call) {
+  clear_interrupt();
+  const StopSession stop_on_interrupt(session_.get());
+  bool line_open = false;
+  const auto on_text = [&line_open](std::string_view text) {
+    write_model_text(text);
+    if (!text.empty()) line_open = text.back() != '\n';
+    return !interrupted();
+  };
+  const auto end_line = [&line_open] {
+    if (line_open) write_out("\n");
+  };
+  try {
+    const runnel_finish finish = generating(on_text, call);
+    end_line();
+    return interrupted() ? RUNNEL_FINISH_STOPPED : finish;
+  } catch (const Failure&) {
+    end_line();
+    throw;
+  }
+}
+
+runnel_finish Conversation::answer(const Call& call) {
+  generated_before_ = stat(RUNNEL_STAT_GENERATED_TOKENS);
+  generated_us_before_ = stat(RUNNEL_STAT_GENERATED_US);
+  runnel_finish finish = stream(call);
+  if (options_.for_ever && finish != RUNNEL_FINISH_STOPPED) finish = go_on();
+  if (options_.show_status) write_note(status());
+  return finish;
+}
+
+runnel_finish Conversation::say(std::string_view text) {
+  return answer([&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
+    return runnel_chat_say(chat_.get(), text.data(), text.size(), options_.n_tokens, on_text, user, finish);
+  });
+}
+
+runnel_finish Conversation::again() {
+  return answer([&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
+    return runnel_chat_again(chat_.get(), options_.n_tokens, on_text, user, finish);
+  });
+}
+
+runnel_finish Conversation::go_on() {
+  return stream([&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
+    return runnel_chat_continue(chat_.get(), -1, on_text, user, finish);
+  });
+}
+
+void Conversation::start(std::string_view system) {
+  options_.system = system;
+  check(runnel_chat_system(chat_.get(), system.data(), system.size()));
+}
+
+void Conversation::set(const std::string& name, const std::string& value) {
+  check(runnel_session_set(session_.get(), name.c_str(), value.c_str()));
+}
+
+std::string Conversation::setting(const std::string& name) const {
+  const char* value = runnel_session_get(session_.get(), name.c_str());
+  return value ? value : "";
+}
+
+std::string Conversation::headline() const {
+  const std::int64_t n_prefix = stat(RUNNEL_STAT_PREFIX);
+  return std::string("runnel ") + runnel_version() + " · " + runnel_model_architecture(model_.get()) + ", " +
+         with_commas(runnel_model_fact(model_.get(), RUNNEL_N_PARAMETERS)) + " parameters · chat form " +
+         runnel_chat_form(chat_.get()) + " · cache of " + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) +
+         " tokens, " + with_commas(n_prefix) + " for ever · " + runnel_isa();
+}
+
+std::string Conversation::status() const {
+  const std::int64_t n_tokens = stat(RUNNEL_STAT_GENERATED_TOKENS) - generated_before_;
+  const std::int64_t us = stat(RUNNEL_STAT_GENERATED_US) - generated_us_before_;
+  return "[" + with_commas(stat(RUNNEL_STAT_POSITION)) + " tokens so far · cache " +
+         with_commas(stat(RUNNEL_STAT_CACHE_USED)) + "/" + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) + " · " +
+         rate_text(rate(n_tokens, us)) + " tokens/s]";
+}
+
+std::string Conversation::statistics() const {
+  const auto part = [this](runnel_stat tokens, runnel_stat us) {
+    return with_commas(stat(tokens)) + " tokens in " + fixed(static_cast<double>(stat(us)) / 1e6, 2) +
+           " s, " + rate_text(rate(stat(tokens), stat(us))) + " tokens/s";
+  };
+  std::string text;
+  text += "tokens so far   " + with_commas(stat(RUNNEL_STAT_POSITION)) + "\n";
+  text += "cache           " + with_commas(stat(RUNNEL_STAT_CACHE_USED)) + " of " +
+          with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) + " tokens, " +
+          bytes_text(stat(RUNNEL_STAT_CACHE_BYTES)) + "\n";
+  text += "kept for ever   " + with_commas(stat(RUNNEL_STAT_PREFIX)) + " tokens\n";
+  text += "left the window " + with_commas(stat(RUNNEL_STAT_EVICTED)) + " tokens\n";
+  if (stat(RUNNEL_STAT_REREAD_TOKENS) > 0) {
+    text +=
+        "read again      " + with_commas(stat(RUNNEL_STAT_REREAD_TOKENS)) + " tokens (learned positions)\n";
+  }
+  text += "read            " + part(RUNNEL_STAT_FED_TOKENS, RUNNEL_STAT_FED_US) + "\n";
+  text += "generated       " + part(RUNNEL_STAT_GENERATED_TOKENS, RUNNEL_STAT_GENERATED_US) + "\n";
+  return text + "scratch         " + bytes_text(stat(RUNNEL_STAT_SCRATCH_BYTES)) + "\n";
+}
+
+}  // namespace cli

@@ -1,0 +1,50 @@
+// A chat as the program holds it: the library's handles, and answers streamed to standard output.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "library.h"
+
+namespace cli {
+
+struct ConversationOptions {
+  std::string model_path;
+  std::string system;          // empty: the form's default
+  std::int64_t n_tokens = -1;  // of an answer; -1: until the model ends it
+  bool for_ever = false;       // go on after the answer, until Ctrl-C
+  bool show_status = false;    // a line on standard error after each answer
+};
+
+class Conversation {
+ public:
+  Conversation(ConversationOptions options, const runnel_config* config);
+
+  // Each prints text as it comes and ends its line. The result is RUNNEL_FINISH_STOPPED after Ctrl-C; in a
+  // chat that goes on for ever nothing else ends it.
+  runnel_finish say(std::string_view text);
+  runnel_finish again();
+  runnel_finish go_on();
+
+  void reset() { start(options_.system); }
+  void start(std::string_view system);  // over, with this system prompt
+  void set(const std::string& name, const std::string& value);
+
+  std::string setting(const std::string& name) const;
+  std::string headline() const;    // model and session in one line
+  std::string status() const;      // of the last answer, in one line
+  std::string statistics() const;  // everything, one figure a line
+
+ private:
+  using Call = std::function<runnel_status(runnel_text_fn, void* user, runnel_finish* finish)>;
+  runnel_finish stream(const Call& call);
+  runnel_finish answer(const Call& call);
+  std::int64_t stat(runnel_stat which) const { return runnel_session_stat(session_.get(), which); }
+
+  ConversationOptions options_;
+  Model model_;
+  Session session_;
+  Chat chat_;
+  std::int64_t generated_before_ = 0, generated_us_before_ = 0;  // the last answer
+};
+
+}  // namespace cli

@@ -1,0 +1,37 @@
+// What ends a command early, as exceptions: main() turns each into at most one line and an exit code.
+#pragma once
+#include <stdexcept>
+#include <string>
+
+#include "runnel/runnel.h"
+
+namespace cli {
+
+// Exit codes; a help page gives them too.
+constexpr int exit_ok = 0;
+constexpr int exit_failure = 1;
+constexpr int exit_usage = 2;
+constexpr int exit_interrupted = 130;  // what shells report for a program that Ctrl-C ended
+
+// The work could not be done.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The command line asks for something that does not exist or is out of range.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Ctrl-C.
+struct Interrupted {};
+
+// Whoever read our standard output has gone: nothing is left to do, and nothing to say.
+struct ReaderGone {};
+
+// Throws Failure with the library's message unless the status is RUNNEL_OK.
+inline void check(runnel_status status) {
+  if (status != RUNNEL_OK) throw Failure(runnel_last_error());
+}
+
+}  // namespace cli

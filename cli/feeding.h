@@ -1,0 +1,17 @@
+// Reads many tokens into a session, with a progress bar.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "library.h"
+
+namespace cli {
+
+// In pieces of whole batches, so that the arithmetic is that of one call. `note` (may be empty) gives the
+// text at the end of the bar. Throws Interrupted on Ctrl-C.
+void feed_with_progress(runnel_session* session, const std::vector<std::int32_t>& tokens,
+                        const std::string& label, const OnLogits& on_logits = {},
+                        const std::function<std::string()>& note = {});
+
+}  // namespace cli

@@ -1,0 +1,64 @@
+#include "interrupt.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "errors.h"
+
+namespace cli {
+namespace {
+
+enum class Mode { end, stop_session, note };
+
+std::atomic<Mode> mode{Mode::end};
+std::atomic<runnel_session*> running{nullptr};
+std::atomic<int> n_interrupts{0};
+static_assert(std::atomic<Mode>::is_always_lock_free && std::atomic<runnel_session*>::is_always_lock_free);
+
+void on_interrupt(int) {
+  const int n_before = n_interrupts.fetch_add(1);
+  switch (mode.load()) {
+    case Mode::end:
+      _exit(exit_interrupted);
+    case Mode::stop_session:
+      if (n_before > 0) _exit(exit_interrupted);
+      if (runnel_session* session = running.load()) runnel_session_stop(session);
+      return;
+    case Mode::note:
+      return;
+  }
+}
+
+}  // namespace
+
+void watch_signals() {
+  struct sigaction current {};
+  sigaction(SIGINT, nullptr, &current);
+  if (current.sa_handler != SIG_IGN) {
+    struct sigaction action {};
+    action.sa_handler = on_interrupt;  // without SA_RESTART: a read from the terminal returns
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, nullptr);
+  }
+  signal(SIGPIPE, SIG_IGN);
+}
+
+bool interrupted() { return n_interrupts.load() > 0; }
+void clear_interrupt() { n_interrupts.store(0); }
+
+StopSession::StopSession(runnel_session* session) {
+  running.store(session);
+  mode.store(Mode::stop_session);
+}
+
+StopSession::~StopSession() {
+  mode.store(Mode::end);
+  running.store(nullptr);
+}
+
+NoteInterrupt::NoteInterrupt() { mode.store(Mode::note); }
+NoteInterrupt::~NoteInterrupt() { mode.store(Mode::end); }
+
+}  // namespace cli

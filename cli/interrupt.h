@@ -1,0 +1,36 @@
+// Ctrl-C: what it does depends on what runs.
+//
+//   nothing of ours  the program ends at once (while a model is opened, a file is read...)
+//   StopSession      the session's work ends after the token at hand; a second Ctrl-C ends the program
+//   NoteInterrupt    it is only noted: someone is typing and reads interrupted()
+#pragma once
+#include "runnel/runnel.h"
+
+namespace cli {
+
+// Installs the handler, unless the program was started with Ctrl-C ignored. Also ignores SIGPIPE, so that
+// writing to a reader that has gone is an error and not a signal.
+void watch_signals();
+
+// Whether Ctrl-C came since the last clear.
+bool interrupted();
+void clear_interrupt();
+
+// One of these at a time, for as long as the object lives.
+class StopSession {
+ public:
+  explicit StopSession(runnel_session* session);
+  ~StopSession();
+  StopSession(const StopSession&) = delete;
+  StopSession& operator=(const StopSession&) = delete;
+};
+
+class NoteInterrupt {
+ public:
+  NoteInterrupt();
+  ~NoteInterrupt();
+  NoteInterrupt(const NoteInterrupt&) = delete;
+  NoteInterrupt& operator=(const NoteInterrupt&) = delete;
+};
+
+}  // namespace cli

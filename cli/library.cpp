@@ -1,0 +1,145 @@
+#include "library.h"
+
+#include <exception>
+
+#include "errors.h"
+#include "interrupt.h"
+
+namespace cli {
+
+Config new_config() {
+  runnel_config* config = nullptr;
+  check(runnel_config_new(&config));
+  return Config(config);
+}
+
+Model open_model(const std::string& path, const runnel_config* config) {
+  runnel_model* model = nullptr;
+  check(runnel_model_open(path.c_str(), config, &model));
+  return Model(model);
+}
+
+Session open_session(const runnel_model* model, const runnel_config* config) {
+  runnel_session* session = nullptr;
+  check(runnel_session_open(model, config, &session));
+  return Session(session);
+}
+
+Chat open_chat(runnel_session* session, const runnel_config* config) {
+  runnel_chat* chat = nullptr;
+  check(runnel_chat_open(session, config, &chat));
+  return Chat(chat);
+}
+
+std::vector<std::string> setting_names() {
+  std::vector<std::string> names;
+  while (const char* name = runnel_setting_name(names.size())) names.emplace_back(name);
+  return names;
+}
+
+std::vector<std::int32_t> tokenize(const runnel_model* model, std::string_view text, unsigned flags) {
+  std::vector<std::int32_t> tokens(text.size() + 2);  // a token is mostly a byte or more; then BOS and EOS
+  std::size_t n_tokens = 0;
+  runnel_status status =
+      runnel_tokenize(model, text.data(), text.size(), flags, tokens.data(), tokens.size(), &n_tokens);
+  if (status == RUNNEL_BUFFER_TOO_SMALL) {
+    tokens.resize(n_tokens);
+    status = runnel_tokenize(model, text.data(), text.size(), flags, tokens.data(), tokens.size(), &n_tokens);
+  }
+  check(status);
+  tokens.resize(n_tokens);
+  return tokens;
+}
+
+std::string token_text(const runnel_model* model, std::int32_t token, bool special) {
+  std::string text(64, '\0');
+  std::size_t n_bytes = 0;
+  runnel_status status =
+      runnel_detokenize(model, &token, 1, special ? 1 : 0, text.data(), text.size(), &n_bytes);
+  if (status == RUNNEL_BUFFER_TOO_SMALL) {
+    text.resize(n_bytes + 1);
+    status = runnel_detokenize(model, &token, 1, special ? 1 : 0, text.data(), text.size(), &n_bytes);
+  }
+  check(status);
+  text.resize(n_bytes);
+  return text;
+}
+
+namespace {
+
+struct TextCall {
+  const OnText& on_text;
+  std::exception_ptr thrown;
+
+  static int call(void* user, const char* text, std::size_t n_bytes, std::int32_t) {
+    auto* self = static_cast<TextCall*>(user);
+    try {
+      return self->on_text({text, n_bytes}) ? 0 : 1;
+    } catch (...) {
+      self->thrown = std::current_exception();
+      return 1;
+    }
+  }
+};
+
+struct LogitsCall {
+  const OnLogits& on_logits;
+  std::exception_ptr thrown;
+
+  static int call(void* user, std::int64_t, const float* logits) {
+    auto* self = static_cast<LogitsCall*>(user);
+    if (interrupted()) return 1;
+    try {
+      self->on_logits(logits);
+      return 0;
+    } catch (...) {
+      self->thrown = std::current_exception();
+      return 1;
+    }
+  }
+};
+
+}  // namespace
+
+runnel_finish generating(
+    const OnText& on_text,
+    const std::function<runnel_status(runnel_text_fn, void* user, runnel_finish* finish)>& body) {
+  TextCall call{on_text, nullptr};
+  runnel_finish finish = RUNNEL_FINISH_LENGTH;
+  const runnel_status status = body(TextCall::call, &call, &finish);
+  if (call.thrown) std::rethrow_exception(call.thrown);
+  if (status == RUNNEL_STOPPED) return RUNNEL_FINISH_STOPPED;
+  check(status);
+  return finish;
+}
+
+void feed(runnel_session* session, const std::int32_t* tokens, std::size_t n_tokens,
+          const OnLogits& on_logits) {
+  if (interrupted()) throw Interrupted{};
+  LogitsCall call{on_logits, nullptr};
+  const runnel_status status =
+      runnel_session_feed(session, tokens, n_tokens, on_logits ? LogitsCall::call : nullptr, &call);
+  if (call.thrown) std::rethrow_exception(call.thrown);
+  if (status == RUNNEL_STOPPED || interrupted()) throw Interrupted{};
+  check(status);
+}
+
+const char* finish_name(runnel_finish finish) {
+  switch (finish) {
+    case RUNNEL_FINISH_LENGTH:
+      return "length";
+    case RUNNEL_FINISH_END:
+      return "end";
+    case RUNNEL_FINISH_STOP_TEXT:
+      return "stop text";
+    case RUNNEL_FINISH_STOPPED:
+      return "stopped";
+  }
+  return "";
+}
+
+double rate(std::int64_t n_tokens, std::int64_t us) {
+  return us > 0 ? 1e6 * static_cast<double>(n_tokens) / static_cast<double>(us) : 0.0;
+}
+
+}  // namespace cli

@@ -1,0 +1,45 @@
+// Reads lines from a terminal with editing, history and completion (libedit).
+#pragma once
+#include <histedit.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cli {
+
+class LineEditor {
+ public:
+  // The first word of a line completes to one of `completions`. History is kept in
+  // $XDG_STATE_HOME/runnel/history (~/.local/state/runnel/history) where that can be written.
+  LineEditor(std::string prompt, std::vector<std::string> completions);
+
+  enum class Event {
+    line,
+    interrupted,  // Ctrl-C: the line is dropped
+    end           // Ctrl-D on an empty line, or the terminal has gone
+  };
+  // A line that ends in a backslash goes on in the next. The newline is not part of the line.
+  Event read(std::string& line);
+
+ private:
+  Event read_one(std::string& line);
+  void remember(const std::string& line);
+
+  static char* prompt(EditLine* editor);
+  static unsigned char complete(EditLine* editor, int);
+
+  struct End {
+    void operator()(EditLine* editor) const { el_end(editor); }
+    void operator()(History* history) const { history_end(history); }
+  };
+
+  std::string prompt_, continued_prompt_;
+  bool continued_ = false;
+  std::vector<std::string> completions_;
+  std::string history_path_;  // empty: not kept
+  std::unique_ptr<History, End> history_;
+  std::unique_ptr<EditLine, End> editor_;
+};
+
+}  // namespace cli

@@ -1,0 +1,80 @@
+// runnel: the command line of the library. Parses, runs one command, turns what goes wrong into one line.
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "commands.h"
+#include "console.h"
+#include "errors.h"
+#include "interrupt.h"
+#include "options.h"
+
+namespace {
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  runnel chat                                        talk to the bundled model\n"
+    "  runnel chat model.gguf --system \"Answer briefly.\"  talk to another\n"
+    "  runnel generate model.gguf -p \"Once upon a time\" -n 100\n"
+    "  runnel info model.gguf                             what a file holds and what it needs\n"
+    "\n"
+    "\"runnel COMMAND --help\" tells more. Exit codes: 0 done, 1 it could not be done, 2 the command line "
+    "is\n"
+    "wrong, 130 stopped by Ctrl-C. Results go to standard output, everything else to standard error.";
+
+// One line for what CLI11 found wrong, and where to look.
+int report_usage(const CLI::App& app, const std::string& message) {
+  std::string help = "runnel";
+  for (const CLI::App* command : app.get_subcommands()) help += " " + command->get_name();
+  cli::write_error(message + " (see " + help + " --help)");
+  return cli::exit_usage;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("runnel: language models on the CPU, as a stream that never ends", "runnel");
+  cli::set_help_style(app);
+  app.set_version_flag("--version", std::string("runnel ") + runnel_version());
+  app.footer(examples);
+  app.require_subcommand(0, 1);
+
+  cli::Run command;
+  cli::add_chat(app, command);
+  cli::add_generate(app, command);
+  cli::add_info(app, command);
+  cli::add_tokenize(app, command);
+  cli::add_perplexity(app, command);
+  cli::add_logits(app, command);
+
+  try {
+    app.parse(argc, argv);
+    if (command) return command();
+    cli::write_out(app.help());
+    return cli::exit_ok;
+  } catch (const CLI::Success& request) {  // --help, --version
+    return app.exit(request);
+  } catch (const CLI::ParseError& error) {
+    return report_usage(app, error.what());
+  } catch (const cli::UsageError& error) {
+    return report_usage(app, error.what());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::watch_signals();
+  cli::set_locale();
+  try {
+    return run(argc, argv);
+  } catch (const cli::ReaderGone&) {
+    return cli::exit_ok;
+  } catch (const cli::Interrupted&) {
+    return cli::exit_interrupted;
+  } catch (const std::bad_alloc&) {
+    cli::write_error("out of memory");
+  } catch (const std::exception& error) {
+    cli::write_error(error.what());
+  }
+  return cli::exit_failure;
+}

@@ -1,0 +1,202 @@
+#include "options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <string_view>
+
+#include "console.h"
+#include "errors.h"
+
+namespace cli {
+namespace {
+
+constexpr std::size_t option_column = 30;
+constexpr std::size_t line_width = 100;
+
+// Settings of how a model runs; all others are about choosing tokens.
+constexpr std::array<std::string_view, 6> evaluation_settings = {"isa",    "threads", "sinks",
+                                                                 "window", "batch",   "cache"};
+
+bool is_evaluation(std::string_view name) {
+  return std::find(evaluation_settings.begin(), evaluation_settings.end(), name) != evaluation_settings.end();
+}
+
+std::string wrapped(const std::string& text, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t end = std::min(text.find(' ', i), text.size());
+    if (column > 0 && column + 1 + (end - i) > width) {
+      out += '\n';
+      column = 0;
+    } else if (column > 0) {
+      out += ' ';
+      ++column;
+    }
+    out.append(text, i, end - i);
+    column += end - i;
+    i = end + 1;
+  }
+  return out;
+}
+
+class HelpStyle : public CLI::Formatter {
+ public:
+  HelpStyle() {
+    column_width(option_column);
+    label("REQUIRED", "");
+    label("SUBCOMMAND", "COMMAND");
+  }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return "\n" + CLI::Formatter::make_usage(app, name);
+  }
+  // One empty line between groups, not two.
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string help = CLI::Formatter::make_help(app, std::move(name), mode);
+    for (std::size_t at; (at = help.find("\n\n\n")) != std::string::npos;) help.erase(at, 1);
+    return help;
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return wrapped(option->get_description(), line_width - option_column);
+  }
+  // Exclusions are told when someone runs into them.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const bool takes_value = option->get_type_size() != 0 && !option->get_positional();
+    return takes_value ? " " + option->get_type_name() : "";
+  }
+};
+
+}  // namespace
+
+void set_help_style(CLI::App& app) { app.formatter(std::make_shared<HelpStyle>()); }
+
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& description,
+                      const std::string& examples) {
+  CLI::App& command = *app.add_subcommand(name, description);
+  command.group("Commands");
+  command.footer("Examples:\n" + examples);
+  return command;
+}
+
+void add_model(CLI::App& command, std::string& path) {
+  command.add_option("MODEL", path, "a GGUF file")->required();
+}
+
+void add_optional_model(CLI::App& command, std::string& path) {
+  command.add_option("MODEL", path, "a GGUF file; without one the bundled demo model");
+}
+
+void TextOptions::add_to(CLI::App& command, const std::string& what) {
+  text_option = command.add_option("-p,--prompt", text, what)->type_name("TEXT");
+  file_option = command.add_option("-f,--file", file, what + ", from a file; - is standard input")
+                    ->type_name("FILE")
+                    ->excludes(text_option);
+}
+
+std::string TextOptions::read() const {
+  if (text_option->count() > 0) return text;
+  if (file_option->count() > 0) return read_text(file);
+  if (input_is_terminal()) throw UsageError("give a text with -p TEXT or -f FILE, or on standard input");
+  return read_text("-");
+}
+
+std::string option_name(const std::string& setting) {
+  std::string name = "--" + setting;
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+std::string setting_name(std::string option) {
+  std::replace(option.begin(), option.end(), '-', '_');
+  return option == "temp" ? "temperature" : option;
+}
+
+void set_setting(runnel_config* config, const std::string& name, const std::string& value) {
+  if (runnel_config_set(config, name.c_str(), value.c_str()) == RUNNEL_OK) return;
+  std::string message = runnel_last_error();
+  if (message.compare(0, name.size(), name) == 0) message.replace(0, name.size(), option_name(name));
+  throw UsageError(message);
+}
+
+void SettingOptions::add_to(CLI::App& command, Which which) {
+  const Config defaults = new_config();
+  const std::vector<std::string> names = setting_names();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == "vocab_only") continue;  // what a command does decides it, not its user
+    if (which == Which::evaluation && !is_evaluation(names[i])) continue;
+    if (which != Which::chat && names[i] == "template") continue;
+    const std::string_view value = runnel_config_get(defaults.get(), names[i].c_str());
+    add_setting(command, names[i], runnel_setting_help(i), value == "true" || value == "false");
+  }
+  if (which != Which::evaluation) {
+    command
+        .add_flag_callback(
+            "--greedy", [this] { values_["temperature"] = "0"; },
+            "always the likeliest token: --temperature 0")
+        ->excludes("--temperature")
+        ->group("Sampling");
+  }
+}
+
+void SettingOptions::add_setting(CLI::App& command, const std::string& name, const std::string& help,
+                                 bool is_truth) {
+  std::string names = option_name(name);
+  if (name == "threads") names = "-t," + names;
+  if (name == "temperature") names += ",--temp";
+  const char* group = is_evaluation(name) ? "Running" : "Sampling";
+  // Lists may be given piece by piece; of anything else the last one counts.
+  const char separator = name == "stop" ? '\n' : name == "logit_bias" ? ',' : '\0';
+  const auto store = [this, name, separator](const std::vector<std::string>& given) {
+    std::string& value = values_[name];
+    value = given.back();
+    if (separator == '\0') return true;
+    value.clear();
+    for (const std::string& piece : given) value += (value.empty() ? "" : std::string(1, separator)) + piece;
+    return true;
+  };
+  CLI::Option* option = command.add_option(names, store, help)->group(group);
+  option->multi_option_policy(separator ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
+  if (is_truth) {
+    option->expected(0);  // --name is --name=true
+  } else {
+    option->expected(1)->type_name("VALUE");
+  }
+}
+
+Config SettingOptions::config() const {
+  Config config = new_config();
+  for (const auto& [name, value] : values_) set_setting(config.get(), name, value);
+  return config;
+}
+
+std::vector<std::int32_t> parse_tokens(const std::string& text) {
+  std::vector<std::int32_t> tokens;
+  for (const std::string& piece : CLI::detail::split(text, ',')) {
+    const std::string number = CLI::detail::trim_copy(piece);
+    std::int32_t token = 0;
+    const char* end = number.data() + number.size();
+    const auto [stop, status] = std::from_chars(number.data(), end, token);
+    if (status != std::errc{} || stop != end) {
+      throw UsageError("token " + std::to_string(tokens.size() + 1) +
+                       " of the list: expected a whole number, got \"" + number.substr(0, 40) + "\"");
+    }
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
+CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
+  const auto validate = [low, high](const std::string& text) -> std::string {
+    std::int64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, status] = std::from_chars(text.data(), end, value);
+    if (status == std::errc{} && stop == end && value >= low && value <= high) return {};
+    return "expected a whole number from " + std::to_string(low) + " to " + std::to_string(high) +
+           ", got \"" + text.substr(0, 40) + "\"";
+  };
+  return CLI::Validator(validate, "");
+}
+
+}  // namespace cli

@@ -1,0 +1,69 @@
+// Command-line options that several commands share.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "library.h"
+
+namespace cli {
+
+// A subcommand with its description and, at the end of its help, examples.
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& description,
+                      const std::string& examples);
+
+// Wraps long descriptions; for the app, before its subcommands are added.
+void set_help_style(CLI::App& app);
+
+void add_model(CLI::App& command, std::string& path);           // required
+void add_optional_model(CLI::App& command, std::string& path);  // else the bundled one
+
+// -p TEXT or -f FILE.
+struct TextOptions {
+  std::string text, file;
+  CLI::Option* text_option = nullptr;
+  CLI::Option* file_option = nullptr;
+
+  void add_to(CLI::App& command, const std::string& what);
+  // The text; without either option standard input, unless that is a terminal: then UsageError.
+  std::string read() const;
+};
+
+// The library's settings as options: snake_case becomes --kebab-case, the help is the library's.
+class SettingOptions {
+ public:
+  enum class Which {
+    evaluation,  // how the model runs
+    generation,  // and how tokens are chosen
+    chat         // and the form of a conversation
+  };
+  void add_to(CLI::App& command, Which which);
+
+  // The defaults and what was given. UsageError with the library's message for a bad value.
+  Config config() const;
+  bool given(const std::string& name) const { return values_.count(name) != 0; }
+  bool any_given() const { return !values_.empty(); }
+
+ private:
+  void add_setting(CLI::App& command, const std::string& name, const std::string& help, bool is_truth);
+
+  std::map<std::string, std::string> values_;  // by the library's names
+};
+
+// Stores a value that a user gave; UsageError with the library's message when it is bad.
+void set_setting(runnel_config* config, const std::string& name, const std::string& value);
+
+// "--top-k" for "top_k", and back: "top_k" for "top-k", "temperature" for "temp".
+std::string option_name(const std::string& setting);
+std::string setting_name(std::string option);
+
+// "1,2,3", with blanks where one likes. UsageError for anything that is not a list of whole numbers.
+std::vector<std::int32_t> parse_tokens(const std::string& text);
+
+// Checks an option's value; the limits are inclusive.
+CLI::Validator whole_number(std::int64_t low, std::int64_t high);
+constexpr std::int64_t most_tokens = 1'000'000'000'000'000;
+
+}  // namespace cli

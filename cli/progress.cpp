@@ -1,0 +1,72 @@
+#include "progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "console.h"
+
+namespace cli {
+namespace {
+
+constexpr auto quiet_time = std::chrono::seconds(1);
+constexpr auto redraw_time = std::chrono::milliseconds(100);
+constexpr const char* erase_line = "\r\x1b[K";
+
+int terminal_columns() {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+// "0:07", "12:34", "3:00:00"
+std::string time_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::clamp(seconds, 0.0, 3.6e8));
+  const auto two = [](std::int64_t value) { return (value < 10 ? "0" : "") + std::to_string(value); };
+  if (whole < 3600) return std::to_string(whole / 60) + ":" + two(whole % 60);
+  return std::to_string(whole / 3600) + ":" + two(whole / 60 % 60) + ":" + two(whole % 60);
+}
+
+}  // namespace
+
+Progress::Progress(std::string label, std::int64_t total, std::string unit)
+    : label_(std::move(label)), unit_(std::move(unit)), total_(total), enabled_(error_is_terminal()) {}
+
+Progress::~Progress() {
+  if (drawn_) std::fputs(erase_line, stderr);
+}
+
+void Progress::update(std::int64_t done, std::string_view note) {
+  if (!enabled_ || done <= 0) return;
+  const Clock::time_point now = Clock::now();
+  if (now - start_ < quiet_time || (drawn_ && now - last_drawn_ < redraw_time)) return;
+  draw(std::chrono::duration<double>(now - start_).count(), done, note);
+  drawn_ = true;
+  last_drawn_ = now;
+}
+
+void Progress::draw(double seconds, std::int64_t done, std::string_view note) const {
+  const double per_second = static_cast<double>(done) / seconds;
+  const double fraction = std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0);
+  const double seconds_left = static_cast<double>(total_ - done) / per_second;
+  std::string text = with_commas(done) + "/" + with_commas(total_) + " " + unit_ + "  " +
+                     rate_text(per_second) + "/s  " + time_text(seconds_left) + " left";
+  if (!note.empty()) text += "  " + std::string(note);
+
+  const int n_text = static_cast<int>(label_.size() + text.size()) + 10;
+  const int n_cells = std::clamp(terminal_columns() - n_text, 0, 30);
+  const int n_full = static_cast<int>(std::lround(fraction * n_cells));
+  std::string bar;
+  for (int i = 0; i < n_cells; ++i) bar += i < n_full ? "━" : "─";
+
+  const Style style = error_style();
+  std::fprintf(stderr, "%s%s %s%s%s %3d %%  %s", erase_line, label_.c_str(), style.dim, bar.c_str(),
+               style.plain, static_cast<int>(fraction * 100.0), text.c_str());
+  std::fflush(stderr);
+}
+
+}  // namespace cli

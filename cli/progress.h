@@ -1,0 +1,34 @@
+// A progress bar on standard error: fraction, rate and time left. Only on a terminal, and only once the work
+// has taken a second; gone without a trace at the end.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace cli {
+
+class Progress {
+ public:
+  // The unit in the plural ("tokens"); total > 0.
+  Progress(std::string label, std::int64_t total, std::string unit);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // `done` of the total; the note is shown at the end of the line.
+  void update(std::int64_t done, std::string_view note = {});
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void draw(double seconds, std::int64_t done, std::string_view note) const;
+
+  std::string label_, unit_;
+  std::int64_t total_;
+  bool enabled_;
+  bool drawn_ = false;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_drawn_;
+};
+
+}  // namespace cli

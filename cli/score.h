@@ -1,0 +1,42 @@
+// Negative log-likelihoods and the perplexity they make.
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace cli {
+
+// -log softmax(logits)[token] in nats; logits [n_vocab]. In double: the sum has as many terms as the
+// vocabulary.
+inline double negative_log_likelihood(const float* logits, std::size_t n_vocab, std::int32_t token) {
+  float largest = logits[0];
+  for (std::size_t i = 1; i < n_vocab; ++i) largest = logits[i] > largest ? logits[i] : largest;
+  double sum = 0.0;
+  for (std::size_t i = 0; i < n_vocab; ++i) sum += std::exp(static_cast<double>(logits[i]) - largest);
+  return std::log(sum) + largest - logits[token];
+}
+
+// Sums over scored tokens.
+class Score {
+ public:
+  void add(double nll) {
+    sum_ += nll;
+    sum_of_squares_ += nll * nll;
+    ++n_;
+  }
+  std::int64_t n() const { return n_; }
+  double mean() const { return n_ > 0 ? sum_ / static_cast<double>(n_) : 0.0; }
+  double perplexity() const { return std::exp(mean()); }
+  // Standard error of the perplexity: that of the mean, carried through exp().
+  double error() const {
+    if (n_ < 2) return 0.0;
+    const double variance = sum_of_squares_ / static_cast<double>(n_) - mean() * mean();
+    return variance > 0.0 ? std::sqrt(variance / static_cast<double>(n_ - 1)) * perplexity() : 0.0;
+  }
+
+ private:
+  double sum_ = 0.0, sum_of_squares_ = 0.0;
+  std::int64_t n_ = 0;
+};
+
+}  // namespace cli

@@ -1,0 +1,241 @@
+#include "lib/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace runnel {
+namespace {
+
+constexpr std::size_t block = 64;      // keys whose scores are held at a time
+constexpr std::size_t tile_rows = 32;  // queries that share one pass over the keys
+// A single token's keys are dealt to the threads in splits of this many, whatever the number of threads.
+constexpr std::int64_t split = 512;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// ALiBi's slopes (Press et al. 2022, section 3; heads that are no power of two as in its code).
+std::vector<float> alibi_slopes(std::size_t n_head, float max_bias) {
+  std::size_t n_regular = 1;
+  while (n_regular * 2 <= n_head) n_regular *= 2;
+  const double base = std::pow(2.0, -static_cast<double>(max_bias) / static_cast<double>(n_regular));
+  const double half_base = std::pow(2.0, -static_cast<double>(max_bias) / 2 / static_cast<double>(n_regular));
+  std::vector<float> slopes(n_head);
+  for (std::size_t h = 0; h < n_head; ++h)
+    slopes[h] = static_cast<float>(h < n_regular ? std::pow(base, static_cast<double>(h + 1))
+                                                 : std::pow(half_base, static_cast<double>(2 * (h - n_regular) + 1)));
+  return slopes;
+}
+
+std::int64_t n_splits(std::int64_t n_keys) { return (n_keys + split - 1) / split; }
+
+std::int64_t n_keys(const Visible& v) { return v.prefix_end - v.prefix_begin + v.window_end - v.window_begin; }
+
+// The part of what is visible that lies in [begin, end), counted from its first key.
+Visible part(const Visible& v, std::int64_t begin, std::int64_t end) {
+  const std::int64_t n_prefix = v.prefix_end - v.prefix_begin;
+  const auto prefix_at = [&](std::int64_t i) { return v.prefix_begin + std::min(i, n_prefix); };
+  const auto window_at = [&](std::int64_t i) {
+    return v.window_begin + std::clamp<std::int64_t>(i - n_prefix, 0, v.window_end - v.window_begin);
+  };
+  return {prefix_at(begin), prefix_at(end), window_at(begin), window_at(end)};
+}
+
+// What any token of a run of tokens sees.
+Visible together(const Visible& a, const Visible& b) {
+  return {std::min(a.prefix_begin, b.prefix_begin), std::max(a.prefix_end, b.prefix_end),
+          std::min(a.window_begin, b.window_begin), std::max(a.window_end, b.window_end)};
+}
+
+}  // namespace
+
+Attention::Attention(const Model& model, const simd::Kernels& kernels, const CacheSize& size, CacheType type,
+                     std::size_t n_threads)
+    : model_(model), kernels_(kernels), type_(type) {
+  const Shape& shape = model.shape();
+  group_ = shape.n_head / shape.n_head_kv;
+  max_rows_ = std::max(group_, tile_rows / group_ * group_);
+  if (model.family().positions == Positions::alibi) slopes_ = alibi_slopes(shape.n_head, shape.alibi_max_bias);
+  resize_team(n_threads);
+  const auto splits = static_cast<std::size_t>(n_splits(size.n_prefix + size.window));
+  if (splits > 1) partial_.resize(shape.n_head * splits * (shape.head_dim_v + 2));
+}
+
+void Attention::resize_team(std::size_t n_threads) {
+  scratch_.resize(n_threads);
+  for (Scratch& s : scratch_) {
+    s.q_window.resize(max_rows_ * model_.shape().head_dim);
+    s.q_prefix.resize(max_rows_ * model_.shape().head_dim);
+    s.scores.resize(max_rows_ * block);
+    s.mixed.resize(max_rows_ * model_.shape().head_dim_v);
+    s.max.resize(max_rows_);
+    s.sum.resize(max_rows_);
+  }
+}
+
+void Attention::run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
+                    Rows out) noexcept {
+  if (queries.n_tok == 1 && n_splits(n_keys(cache.visible(layer, queries.first))) > 1)
+    run_split(thread, cache, layer, queries, out);
+  else
+    run_tiles(thread, cache, layer, queries, out);
+  thread.barrier();
+}
+
+// A task is a KV head and as many tokens as make a tile.
+void Attention::run_tiles(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
+                          Rows out) noexcept {
+  const Shape& shape = model_.shape();
+  const std::size_t tile_tokens = max_rows_ / group_;
+  const std::size_t n_tiles = (queries.n_tok + tile_tokens - 1) / tile_tokens;
+  Scratch& s = scratch_[thread.index()];
+  // Dealt in turn and not in runs: later tokens see more keys.
+  for (std::size_t task = thread.index(); task < shape.n_head_kv * n_tiles; task += thread.count()) {
+    const std::size_t first_token = task % n_tiles * tile_tokens;
+    const std::size_t n_tokens = std::min(tile_tokens, queries.n_tok - first_token);
+    const Tile tile{task / n_tiles, first_token, n_tokens, n_tokens * group_, &queries};
+    const std::int64_t first = queries.first + static_cast<std::int64_t>(tile.first_token);
+    const Visible all = together(cache.visible(layer, first),
+                                 cache.visible(layer, first + static_cast<std::int64_t>(tile.n_tokens) - 1));
+    load_queries(tile, s);
+    attend(cache, layer, tile, all, s);
+    for (std::size_t r = 0; r < tile.n_rows; ++r) {
+      const std::size_t head = tile.head_kv * group_ + r % group_;
+      float* y = out.data + (tile.first_token + r / group_) * out.stride + head * shape.head_dim_v;
+      const float* mixed = s.mixed.data() + r * shape.head_dim_v;
+      const float inverse = 1.0f / s.sum[r];
+      for (std::size_t i = 0; i < shape.head_dim_v; ++i) y[i] = mixed[i] * inverse;
+    }
+  }
+}
+
+// One token with many keys: a task is a KV head and a split of the keys; the partial results are then joined in order.
+void Attention::run_split(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
+                          Rows out) noexcept {
+  const Shape& shape = model_.shape();
+  const std::size_t dim = shape.head_dim_v, partial_size = dim + 2;
+  const Visible all = cache.visible(layer, queries.first);
+  const auto splits = static_cast<std::size_t>(n_splits(n_keys(all)));
+  const auto partial = [&](std::size_t head, std::size_t i) {
+    return partial_.data() + (head * splits + i) * partial_size;
+  };
+  Scratch& s = scratch_[thread.index()];
+  const Range tasks = thread.split(shape.n_head_kv * splits);
+  for (std::size_t task = tasks.begin; task < tasks.end; ++task) {
+    const std::size_t i = task % splits;
+    const Tile tile{task / splits, 0, 1, group_, &queries};
+    const auto begin = static_cast<std::int64_t>(i) * split;
+    load_queries(tile, s);
+    attend(cache, layer, tile, part(all, begin, begin + split), s);
+    for (std::size_t r = 0; r < group_; ++r) {
+      float* p = partial(tile.head_kv * group_ + r, i);
+      std::copy_n(s.mixed.data() + r * dim, dim, p);
+      p[dim] = s.max[r];
+      p[dim + 1] = s.sum[r];
+    }
+  }
+  thread.barrier();
+  const Range heads = thread.split(shape.n_head);
+  for (std::size_t head = heads.begin; head < heads.end; ++head) {
+    float max = -infinity, sum = 0;
+    for (std::size_t i = 0; i < splits; ++i) max = std::max(max, partial(head, i)[dim]);
+    float* y = out.data + head * dim;
+    std::fill_n(y, dim, 0.0f);
+    for (std::size_t i = 0; i < splits; ++i) {
+      const float* p = partial(head, i);
+      const float weight = std::exp(p[dim] - max);
+      sum += weight * p[dim + 1];
+      kernels_.add_scaled(y, p, weight, dim);
+    }
+    kernels_.scale(y, 1.0f / sum, dim);
+  }
+}
+
+void Attention::load_queries(const Tile& tile, Scratch& s) noexcept {
+  const Shape& shape = model_.shape();
+  const std::size_t dim = shape.head_dim;
+  for (std::size_t r = 0; r < tile.n_rows; ++r) {
+    const std::size_t token = tile.first_token + r / group_;
+    const std::size_t at = (tile.head_kv * group_ + r % group_) * dim;
+    const Queries& q = *tile.queries;
+    std::copy_n(q.window.data + token * q.window.stride + at, dim, s.q_window.data() + r * dim);
+    std::copy_n(q.prefix.data + token * q.prefix.stride + at, dim, s.q_prefix.data() + r * dim);
+  }
+  kernels_.scale(s.q_window.data(), shape.attention_scale, tile.n_rows * dim);
+  kernels_.scale(s.q_prefix.data(), shape.attention_scale, tile.n_rows * dim);
+  std::fill_n(s.max.begin(), tile.n_rows, -infinity);
+  std::fill_n(s.sum.begin(), tile.n_rows, 0.0f);
+  std::fill_n(s.mixed.begin(), tile.n_rows * shape.head_dim_v, 0.0f);
+}
+
+void Attention::attend(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all,
+                       Scratch& s) noexcept {
+  const auto step = static_cast<std::int64_t>(block);
+  for (std::int64_t i = all.prefix_begin; i < all.prefix_end;) {
+    const KeyRun run = cache.prefix_run(layer, tile.head_kv, i, std::min(i + step, all.prefix_end));
+    attend_block(cache, layer, tile, run, true, i, s);
+    i += static_cast<std::int64_t>(run.n);
+  }
+  for (std::int64_t i = all.window_begin; i < all.window_end;) {
+    const KeyRun run = cache.window_run(layer, tile.head_kv, i, std::min(i + step, all.window_end));
+    attend_block(cache, layer, tile, run, false, i, s);
+    i += static_cast<std::int64_t>(run.n);
+  }
+}
+
+void Attention::attend_block(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run,
+                             bool is_prefix, std::int64_t first_key, Scratch& s) noexcept {
+  const std::size_t dim = model_.shape().head_dim, dim_v = model_.shape().head_dim_v;
+  const float* q = is_prefix ? s.q_prefix.data() : s.q_window.data();
+  if (type_ == CacheType::f32)
+    kernels_.scores_f32(s.scores.data(), block, q, dim, tile.n_rows, reinterpret_cast<const float*>(run.keys), run.n,
+                        dim);
+  else
+    kernels_.scores_f16(s.scores.data(), block, q, dim, tile.n_rows, reinterpret_cast<const simd::F16*>(run.keys),
+                        run.n, dim);
+  adjust_scores(cache, layer, tile, run.n, is_prefix, first_key, s);
+  for (std::size_t r = 0; r < tile.n_rows; ++r) {
+    const float shrink = kernels_.softmax_step(s.scores.data() + r * block, run.n, &s.max[r], &s.sum[r]);
+    if (shrink != 1.0f) kernels_.scale(s.mixed.data() + r * dim_v, shrink, dim_v);
+  }
+  if (type_ == CacheType::f32)
+    kernels_.mix_f32(s.mixed.data(), dim_v, s.scores.data(), block, tile.n_rows,
+                     reinterpret_cast<const float*>(run.values), run.n, dim_v);
+  else
+    kernels_.mix_f16(s.mixed.data(), dim_v, s.scores.data(), block, tile.n_rows,
+                     reinterpret_cast<const simd::F16*>(run.values), run.n, dim_v);
+}
+
+// Soft cap, distance bias, and the mask: a token of the tile sees a part of the block.
+void Attention::adjust_scores(const KvCache& cache, std::size_t layer, const Tile& tile, std::size_t n_keys,
+                              bool is_prefix, std::int64_t first_key, Scratch& s) noexcept {
+  const float cap = model_.shape().attn_soft_cap;
+  for (std::size_t t = 0; t < tile.n_tokens; ++t) {
+    const std::int64_t position = tile.queries->first + static_cast<std::int64_t>(tile.first_token + t);
+    const Range keys = seen(cache.visible(layer, position), is_prefix, first_key, n_keys);
+    // ALiBi's distance is one of cache positions; inside the window that is one of positions.
+    const std::int64_t distance = (is_prefix ? cache.cache_position(position) : position) - first_key;
+    for (std::size_t g = 0; g < group_; ++g) {
+      float* scores = s.scores.data() + (t * group_ + g) * block;
+      if (cap > 0) kernels_.soft_cap(scores, cap, n_keys);
+      if (!slopes_.empty()) {
+        const float slope = slopes_[tile.head_kv * group_ + g];
+        for (std::size_t j = 0; j < n_keys; ++j)
+          scores[j] -= slope * static_cast<float>(distance - static_cast<std::int64_t>(j));
+      }
+      std::fill(scores, scores + keys.begin, -infinity);
+      std::fill(scores + keys.end, scores + n_keys, -infinity);
+    }
+  }
+}
+
+// Which of the n_keys from first_key on are visible, counted from first_key.
+Range Attention::seen(const Visible& v, bool is_prefix, std::int64_t first_key, std::size_t n_keys) const noexcept {
+  const auto n = static_cast<std::int64_t>(n_keys);
+  const std::int64_t begin = (is_prefix ? v.prefix_begin : v.window_begin) - first_key;
+  const std::int64_t end = (is_prefix ? v.prefix_end : v.window_end) - first_key;
+  const auto first = static_cast<std::size_t>(std::clamp<std::int64_t>(begin, 0, n));
+  return {first, std::max(first, static_cast<std::size_t>(std::clamp<std::int64_t>(end, 0, n)))};
+}
+
+}  // namespace runnel

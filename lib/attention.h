@@ -1,0 +1,64 @@
+// Causal attention over the cache by online softmax in blocks of keys (Dao et al. 2022, FlashAttention): no score
+// matrix, each key and value read once for all the query heads that share it.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "lib/kv_cache.h"
+#include "lib/linear.h"
+#include "lib/model.h"
+#include "lib/parallel.h"
+
+namespace runnel {
+
+// A batch of queries: n_tok tokens from position `first` on.
+struct Queries {
+  ConstRows window;  // [n_tok, n_head * head_dim], rotated at their positions
+  ConstRows prefix;  // the same, rotated at their cache positions
+  std::int64_t first;
+  std::size_t n_tok;
+};
+
+class Attention {
+ public:
+  Attention(const Model& model, const simd::Kernels& kernels, const CacheSize& size, CacheType type,
+            std::size_t n_threads);
+
+  // out: [n_tok, n_head * head_dim_v]. All threads of the team take part; ends in a barrier.
+  void run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries, Rows out) noexcept;
+
+  void resize_team(std::size_t n_threads);
+ private:
+  // The queries one thread works on at a time: some tokens times the heads of one group, as rows of a matrix.
+  struct Tile {
+    std::size_t head_kv, first_token, n_tokens, n_rows;
+    const Queries* queries;
+  };
+  struct Scratch {
+    std::vector<float> q_window, q_prefix;  // [max_rows, head_dim], scaled
+    std::vector<float> scores;              // [max_rows, block]
+    std::vector<float> mixed;               // [max_rows, head_dim_v]
+    std::vector<float> max, sum;            // [max_rows]
+  };
+
+  void run_tiles(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries, Rows out) noexcept;
+  void run_split(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries, Rows out) noexcept;
+  void load_queries(const Tile& tile, Scratch& s) noexcept;
+  void attend(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all, Scratch& s) noexcept;
+  void attend_block(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run, bool is_prefix,
+                    std::int64_t first_key, Scratch& s) noexcept;
+  void adjust_scores(const KvCache& cache, std::size_t layer, const Tile& tile, std::size_t n_keys, bool is_prefix,
+                     std::int64_t first_key, Scratch& s) noexcept;
+  Range seen(const Visible& v, bool is_prefix, std::int64_t first_key, std::size_t n_keys) const noexcept;
+
+  const Model& model_;
+  const simd::Kernels& kernels_;
+  CacheType type_;
+  std::size_t group_;      // query heads that share one KV head
+  std::size_t max_rows_;
+  std::vector<float> slopes_;  // ALiBi, [n_head]; empty without
+  std::vector<Scratch> scratch_;  // one a thread
+  std::vector<float> partial_;    // [n_head, n_splits, head_dim_v + 2] of a split query
+};
+
+}  // namespace runnel

@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <iterator>
+
+#include "lib/chat/form.h"
+
+namespace runnel {
+namespace {
+
+// A template is of a form when it holds all of `has` and none of `lacks`; the first row that fits decides, so
+// that the particular comes before the general. The texts are as in plain(): \n is a newline, and quotes are
+// '.
+struct Signature {
+  const char* form;
+  const char* has[3] = {};
+  const char* lacks[3] = {};
+};
+
+constexpr Signature signatures[] = {
+    {"phi4", {"<|im_start|>", "<|im_sep|>"}},
+    {"chatml-think", {"<|im_start|>", "<|im_start|>assistant\n<think>\n"}},
+    {"chatml-think", {"<|im_start|>", "{%- else %}{{- '<think>\n' }}"}},
+    {"chatml", {"<|im_start|>"}},
+
+    {"llama3.1", {"<|start_header_id|>", "<|eot_id|>", "Cutting Knowledge Date"}},
+    {"llama3", {"<|start_header_id|>", "<|eot_id|>"}, {">>>"}},
+    {"llama4", {"<|header_start|>", "<|eot|>"}},
+
+    {"mistral-v7", {"'[SYSTEM_PROMPT] '", "[/INST]"}},
+    {"mistral-v7-tekken", {"[SYSTEM_PROMPT]", "[/INST]"}},
+    {"llama2", {"[INST]", "<<SYS>>"}},
+    {"mistral-v1", {"' [INST] '"}},
+    {"mistral-v3-tekken", {"'[INST]'", "'[/INST]'"}},
+    {"mistral-v3", {"'[INST] '", "'[/INST]'"}},
+    {"mistral", {"'[INST] '", "' [/INST]'"}},
+
+    {"gemma", {"<start_of_turn>", "<end_of_turn>"}},
+    {"granite", {"<|start_of_role|>", "<|end_of_role|>"}},
+    {"command-r", {"<|START_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>"}, {"<|START_TEXT|>", "<|START_RESPONSE|>"}},
+    {"openchat", {"GPT4 Correct ", "<|end_of_turn|>"}},
+
+    {"deepseek-r1", {"<｜User｜>", "<｜Assistant｜><think>\n"}},
+    {"deepseek-v3.1", {"<｜User｜>", "<｜Assistant｜>", "not thinking"}},
+    {"deepseek-v3", {"<｜User｜>", "<｜Assistant｜>"}},
+    {"deepseek-coder", {"### Instruction:\n", "<|EOT|>"}},
+    {"deepseek", {"'User: '", "'\n\n'", "'Assistant: ' + message['content'] + eos_token"}},
+    {"vicuna-orca", {"USER: ", "ASSISTANT:", "SYSTEM: "}},
+    {"vicuna", {"USER: ", "ASSISTANT:"}},
+
+    {"runnel-demo", {"{{ ' ' }}", "'<|' + m['role'] + '|>' + m['content'] + '<|end|>'"}},
+    {"phi3", {"<|user|>", "<|end|>"}, {"\n<|end|>", "[gMASK]", "<|message|>"}},
+    {"phi3", {"'<|' + message['role'] + '|>' + '\n'", "<|end|>"}},
+    {"phi4-mini", {"'<|' + message['role'] + '|>' + message['content'] + '<|end|>'"}},
+    {"tulu", {"'<|user|>\n' + message['content'] + '\n'", "<|assistant|>\n", "eos_token"}},
+    {"zephyr", {"<|user|>\n", "<|assistant|>", "eos_token"}, {"<|end|>", "[gMASK]"}},
+};
+
+// What a backslash and this letter stand for in a string of a template; the letter itself where they are no
+// escape.
+char unescaped(char letter) { return letter == 'n' ? '\n' : letter == 't' ? '\t' : letter; }
+
+// The source with escapes resolved, one kind of quote, and no blanks between one tag and the next.
+std::string plain(std::string_view source) {
+  std::string text;
+  text.reserve(source.size());
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    char c = source[i];
+    if (c == '\\' && i + 1 < source.size()) c = unescaped(source[++i]);
+    text += c == '"' ? '\'' : c;
+    if (c != '}') continue;
+    const std::size_t next = source.find_first_not_of(" \t\r\n", i + 1);
+    if (next != std::string_view::npos && source[next] == '{') i = next - 1;
+  }
+  return text;
+}
+
+bool holds(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+bool fits(const Signature& signature, const std::string& text) {
+  const auto in_text = [&text](const char* part) { return part && holds(text, part); };
+  const auto missing = [&text](const char* part) { return part && !holds(text, part); };
+  return std::none_of(std::begin(signature.has), std::end(signature.has), missing) &&
+         std::none_of(std::begin(signature.lacks), std::end(signature.lacks), in_text);
+}
+
+// The prompt where the template writes it in one string with the markup around it. A quote or a brace in
+// between means that it is put together from parts.
+std::string prompt_in_markup(const ChatForm& form, std::string_view source) {
+  const std::string_view before = form.system_before;
+  const std::string_view after = form.system_after;
+  if (before.empty() || after.empty()) return {};
+  const std::string text = plain(source);
+  std::size_t end = 0;
+  for (std::size_t at = text.find(before); at != std::string::npos; at = text.find(before, end)) {
+    const std::size_t begin = at + before.size();
+    end = std::min(text.find_first_of("'{}<>", begin), text.size());
+    const std::string_view prompt = std::string_view(text).substr(begin, end - begin + after.size());
+    const std::size_t length = prompt.rfind(after);
+    if (length != std::string_view::npos && length > 0) return std::string(prompt.substr(0, length));
+  }
+  return {};
+}
+
+// The prompt where the template names it: {% set default_system_message = '...' %}, if that is one string.
+std::string prompt_in_variable(std::string_view source) {
+  constexpr std::string_view name = "default_system_message = ";
+  std::size_t at = source.find(name);
+  if (at == std::string_view::npos) return {};
+  at += name.size();
+  const char quote = at < source.size() ? source[at] : '\0';
+  if (quote != '\'' && quote != '"') return {};
+  std::string prompt;
+  for (++at; at < source.size() && source[at] != quote; ++at) {
+    const bool escape = source[at] == '\\' && at + 1 < source.size();
+    prompt += escape ? unescaped(source[++at]) : source[at];
+  }
+  const std::size_t next = source.find_first_not_of(" -", std::min(at + 1, source.size()));
+  return next != std::string_view::npos && source[next] == '%' ? prompt : std::string();
+}
+
+}  // namespace
+
+const ChatForm* recognise_chat_form(std::string_view source) {
+  const std::string text = plain(source);
+  for (const Signature& signature : signatures) {
+    if (fits(signature, text)) return find_chat_form(signature.form);
+  }
+  return nullptr;
+}
+
+std::string default_system_prompt(const ChatForm& form, std::string_view source) {
+  if (form.system_place != SystemPlace::own) return form.default_system;
+  std::string prompt = prompt_in_markup(form, source);
+  if (prompt.empty()) prompt = prompt_in_variable(source);
+  return prompt.empty() ? form.default_system : prompt;
+}
+
+}  // namespace runnel

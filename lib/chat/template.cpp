@@ -1,0 +1,133 @@
+#include "lib/chat/template.h"
+
+#include <algorithm>
+
+namespace runnel {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\n\r\f\v";
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
+void replace_all(std::string& text, std::string_view what, std::string_view with) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+}
+
+// Names have no blanks, braces or markup in them; templates have.
+bool looks_like_name(std::string_view choice) {
+  return choice.size() <= 40 && choice.find_first_of(" \t\n{}<>'\"") == std::string_view::npos;
+}
+
+Error unknown(std::string_view choice) {
+  std::string names;
+  for (std::size_t i = 0; i < n_chat_forms(); ++i) names += (i ? ", " : "") + std::string(chat_form(i).name);
+  const std::string what = looks_like_name(choice) && !choice.empty()
+                               ? "there is no chat form \"" + std::string(choice) + "\""
+                           : choice.empty() ? "the model has no chat template"
+                                            : "the model's chat template is of no form that is known";
+  return error(RUNNEL_UNSUPPORTED, "%s; choose one with --template NAME (setting \"template\"): %s",
+               what.c_str(), names.c_str());
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate(const ChatForm& form, std::string_view bos, std::string_view eos)
+    : form_(&form), bos_(bos), eos_(eos), default_system_(form.default_system) {}
+
+Result<ChatTemplate> ChatTemplate::create(std::string_view choice, std::string_view bos,
+                                          std::string_view eos) {
+  if (const ChatForm* form = find_chat_form(choice)) return ChatTemplate(*form, bos, eos);
+  const ChatForm* form = recognise_chat_form(choice);
+  if (!form) return unknown(choice);
+  ChatTemplate result(*form, bos, eos);
+  result.default_system_ = default_system_prompt(*form, choice);
+  return result;
+}
+
+ChatPieces ChatTemplate::system(std::string_view prompt) const {
+  ChatPieces pieces;
+  add_markup(pieces, form_->start);
+  const std::string_view text = prompt.empty() ? default_system_ : prompt;
+  if (!text.empty() && form_->system_place == SystemPlace::inside) add_markup(pieces, form_->user_before);
+  if (!text.empty() || form_->system_place == SystemPlace::always) add_system(pieces, text);
+  return pieces;
+}
+
+ChatPieces ChatTemplate::first_turn(std::string_view prompt, std::string_view said) const {
+  ChatPieces pieces = system(prompt);
+  const bool opened =
+      form_->system_place == SystemPlace::inside && !(prompt.empty() && default_system_.empty());
+  if (!opened) add_markup(pieces, form_->user_before);
+  add_user(pieces, said);
+  return pieces;
+}
+
+ChatPieces ChatTemplate::turn(std::string_view said) const {
+  ChatPieces pieces;
+  add_markup(pieces, form_->user_before);
+  add_user(pieces, said);
+  return pieces;
+}
+
+ChatPieces ChatTemplate::answer_end() const {
+  ChatPieces pieces;
+  add_markup(pieces, form_->answer_end);
+  return pieces;
+}
+
+ChatPieces ChatTemplate::between() const {
+  ChatPieces pieces;
+  add_markup(pieces, form_->between);
+  return pieces;
+}
+
+ChatPieces ChatTemplate::answer(std::string_view text) const {
+  ChatPieces pieces;
+  add_markup(pieces, form_->answer_lead);
+  add_said(pieces, text);
+  add_markup(pieces, form_->answer_end);
+  return pieces;
+}
+
+std::string ChatTemplate::end_text() const {
+  const ChatPieces end = answer_end();
+  return end.empty() ? std::string() : std::string(trimmed(end.front().text));
+}
+
+// Puts in the model's tokens and joins neighbours.
+void ChatTemplate::add_markup(ChatPieces& pieces, std::string_view markup) const {
+  std::string text(markup);
+  replace_all(text, "{bos}", bos_);
+  replace_all(text, "{eos}", eos_);
+  if (text.empty()) return;
+  if (!pieces.empty() && pieces.back().markup) {
+    pieces.back().text += text;
+  } else {
+    pieces.push_back({std::move(text), true});
+  }
+}
+
+void ChatTemplate::add_said(ChatPieces& pieces, std::string_view said) const {
+  if (form_->trims) said = trimmed(said);
+  if (!said.empty()) pieces.push_back({std::string(said), false});
+}
+
+void ChatTemplate::add_system(ChatPieces& pieces, std::string_view prompt) const {
+  add_markup(pieces, form_->system_before);
+  add_said(pieces, prompt);
+  add_markup(pieces, form_->system_after);
+}
+
+// The rest of a user message whose start is there, and the start of the answer.
+void ChatTemplate::add_user(ChatPieces& pieces, std::string_view said) const {
+  add_said(pieces, said);
+  add_markup(pieces, form_->user_after);
+  add_markup(pieces, form_->answer_before);
+}
+
+}  // namespace runnel

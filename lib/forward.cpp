@@ -1,0 +1,263 @@
+#include "lib/forward.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace runnel {
+namespace {
+
+constexpr std::size_t max_logit_floats = std::size_t{4} << 20;  // 16 MB, or one row where that is more
+
+std::size_t n_logit_rows(const Shape& shape, std::size_t batch) {
+  return std::clamp<std::size_t>(max_logit_floats / shape.n_vocab, 1, batch);
+}
+
+std::size_t widest(const Shape& shape) {
+  return std::max({shape.n_embd, shape.n_ff, shape.n_embd_q(), shape.n_embd_attn()});
+}
+
+std::size_t rows_if(bool condition, const CacheSize& size) {
+  return condition ? static_cast<std::size_t>(size.batch) : 0;
+}
+
+}  // namespace
+
+Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, const CacheSize& size, CacheType type,
+                 std::size_t n_threads)
+    : model_(model),
+      kernels_(kernels),
+      rope_(std::move(rope)),
+      attention_(model, kernels, size, type, n_threads),
+      scratch_(n_threads, LinearScratch(widest(model.shape()))),
+      x_(rows_if(true, size), model.shape().n_embd),
+      h_(rows_if(true, size), model.shape().n_embd),
+      h2_(rows_if(model.family().parallel_ffn, size), model.shape().n_embd),
+      q_(rows_if(true, size), model.shape().n_embd_q()),
+      q_prefix_(rows_if(true, size), model.shape().n_embd_q()),
+      k_(rows_if(true, size), model.shape().n_embd_k()),
+      v_(rows_if(true, size), model.shape().n_embd_v()),
+      attended_(rows_if(true, size), model.shape().n_embd_attn()),
+      gate_(rows_if(true, size), model.shape().n_ff),
+      up_(rows_if(true, size), model.shape().n_ff),
+      expert_(rows_if(model.shape().n_expert > 0, size), model.shape().n_embd),
+      experts_out_(rows_if(model.shape().n_expert > 0, size), model.shape().n_embd),
+      router_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert),
+      routing_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert, model.shape().n_expert_used),
+      angles_(rows_if(true, size), 2 * rope_.n_pairs()),
+      prefix_angles_(rows_if(true, size), 2 * rope_.n_pairs()),
+      logits_(n_logit_rows(model.shape(), static_cast<std::size_t>(size.batch)) * model.shape().n_vocab) {}
+
+std::int64_t Forward::n_bytes(const Model& model, const CacheSize& size, std::size_t n_threads) {
+  const Shape& s = model.shape();
+  const double batch = static_cast<double>(size.batch);
+  const double row = static_cast<double>(3 * s.n_embd + 2 * s.n_embd_q() + s.n_embd_k() + s.n_embd_v() +
+                                         s.n_embd_attn() + 2 * s.n_ff + 2 * s.head_dim);
+  const double logits = static_cast<double>(n_logit_rows(s, static_cast<std::size_t>(size.batch)) * s.n_vocab);
+  const double scratch = static_cast<double>(n_threads * 2 * LinearScratch::n_floats(widest(s)));
+  return static_cast<std::int64_t>(4 * (batch * row + logits + scratch));
+}
+
+void Forward::resize_team(std::size_t n_threads) {
+  scratch_.resize(n_threads, LinearScratch(widest(model_.shape())));
+  attention_.resize_team(n_threads);
+}
+
+std::int64_t Forward::position(std::size_t t) const noexcept {
+  return cache_->position() + static_cast<std::int64_t>(t);
+}
+
+void Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens) noexcept {
+  cache_ = &cache;
+  tokens_ = tokens;
+  const std::int64_t last = position(tokens.size() - 1);
+  has_evicted_ = cache.cache_position(last) != last;
+  team.run([&](Thread& thread) {
+    embed(thread);
+    for (std::size_t i = 0; i < model_.shape().n_layer; ++i) layer(thread, i);
+    norm(thread, model_.weights().output_norm, x_, h_);
+  });
+}
+
+const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noexcept {
+  const Shape& shape = model_.shape();
+  team.run([&](Thread& thread) {
+    const Linear& output = model_.weights().output;
+    linear(thread, output, {h_.row(begin), h_.n_cols}, {logits_.data(), shape.n_vocab}, end - begin);
+    const Range rows = own_rows(thread, output, end - begin);
+    for (std::size_t t = 0; t < end - begin; ++t) {
+      float* y = logits_.data() + t * shape.n_vocab + rows.begin;
+      if (shape.logit_scale != 1.0f) kernels_.scale(y, shape.logit_scale, rows.size());
+      if (shape.logit_soft_cap > 0) kernels_.soft_cap(y, shape.logit_soft_cap, rows.size());
+    }
+  });
+  return logits_.data();
+}
+
+void Forward::embed(Thread& thread) noexcept {
+  const Weights& w = model_.weights();
+  const Range tokens = thread.split(tokens_.size());
+  for (std::size_t t = tokens.begin; t < tokens.end; ++t) {
+    float* x = x_.row(t);
+    decode_row(kernels_, w.embedding, static_cast<std::size_t>(tokens_[t]), x);
+    if (model_.shape().embedding_scale != 1.0f) kernels_.scale(x, model_.shape().embedding_scale, x_.n_cols);
+    if (w.position_embedding) {
+      decode_row(kernels_, w.position_embedding, static_cast<std::size_t>(position(t)), h_.row(t));
+      kernels_.add(x, h_.row(t), x_.n_cols);
+    }
+    if (w.embedding_norm) norm_row(w.embedding_norm, x, x, x_.n_cols);
+    const std::size_t n_pairs = rope_.n_pairs();
+    if (n_pairs == 0) continue;
+    rope_.angles(position(t), angles_.row(t), angles_.row(t) + n_pairs);
+    if (has_evicted_)
+      rope_.angles(cache_->cache_position(position(t)), prefix_angles_.row(t), prefix_angles_.row(t) + n_pairs);
+  }
+  thread.barrier();
+}
+
+// h_ carries what a block reads and, once it is read, what the block adds to the stream. Between two barriers a thread
+// touches only its own tokens (norms, residuals), its own rows (products) or its own heads (rotation, attention).
+void Forward::layer(Thread& thread, std::size_t i) noexcept {
+  const Layer& w = model_.weights().layers[i];
+  const bool parallel = model_.family().parallel_ffn;
+
+  norm(thread, w.attn_norm, x_, h_);
+  if (parallel) norm(thread, w.ffn_norm, x_, h2_);
+  thread.barrier();
+  attention(thread, i);
+  add_to_stream(thread, w.attn_post_norm);
+
+  Buffer& ffn_input = parallel ? h2_ : h_;
+  if (!parallel) norm(thread, w.ffn_norm, x_, h_);
+  thread.barrier();
+  if (w.router)
+    experts(thread, w, ffn_input);
+  else
+    ffn(thread, w, ffn_input, h_, tokens_.size());
+  add_to_stream(thread, w.ffn_post_norm);
+}
+
+void Forward::attention(Thread& thread, std::size_t i) noexcept {
+  const Layer& w = model_.weights().layers[i];
+  const std::size_t n_tok = tokens_.size();
+  linear(thread, w.q, h_, q_, n_tok);
+  linear(thread, w.k, h_, k_, n_tok);
+  linear(thread, w.v, h_, v_, n_tok);
+  thread.barrier();
+  rotate_and_store(thread, i);
+  thread.barrier();
+  attention_.run(thread, *cache_, i,
+                 {.window = q_, .prefix = has_evicted_ ? q_prefix_ : q_, .first = cache_->position(), .n_tok = n_tok},
+                 attended_);
+  linear(thread, w.o, attended_, h_, n_tok);
+  thread.barrier();
+}
+
+void Forward::rotate_and_store(Thread& thread, std::size_t i) noexcept {
+  const Layer& w = model_.weights().layers[i];
+  const Shape& s = model_.shape();
+  const std::size_t n_items = s.n_head + s.n_head_kv;  // a token's query heads, then its KV heads
+  const Range items = thread.split(tokens_.size() * n_items);
+  for (std::size_t item = items.begin; item < items.end; ++item) {
+    const std::size_t t = item / n_items, head = item % n_items;
+    if (head < s.n_head) {
+      float* q = q_.row(t) + head * s.head_dim;
+      if (w.q_norm) norm_row(w.q_norm, q, q, s.head_dim);
+      if (has_evicted_) {
+        float* q_prefix = q_prefix_.row(t) + head * s.head_dim;
+        std::copy_n(q, s.head_dim, q_prefix);
+        rotate(q_prefix, prefix_angles_.row(t));
+      }
+      rotate(q, angles_.row(t));
+    } else {
+      const std::size_t kv = head - s.n_head;
+      float* k = k_.row(t) + kv * s.head_dim;
+      if (w.k_norm) norm_row(w.k_norm, k, k, s.head_dim);
+      rotate(k, angles_.row(t));
+      cache_->store(kernels_, i, kv, position(t), k, v_.row(t) + kv * s.head_dim_v);
+    }
+  }
+}
+
+void Forward::rotate(float* x, const float* angles) const noexcept {
+  const std::size_t n_pairs = rope_.n_pairs();
+  if (n_pairs == 0) return;
+  if (model_.family().positions == Positions::rope_adjacent)
+    kernels_.rope_adjacent(x, angles, angles + n_pairs, n_pairs);
+  else
+    kernels_.rope_halves(x, angles, angles + n_pairs, n_pairs);
+}
+
+// y = down(act(gate(x)) * up(x)), or down(act(up(x))). y may be x.
+void Forward::ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y, std::size_t n_tok) noexcept {
+  const Activation act = model_.family().activation;
+  if (w.gate) linear(thread, w.gate, x, gate_, n_tok);
+  linear(thread, w.up, x, up_, n_tok);
+  const Range rows = own_rows(thread, w.up, n_tok);
+  for (std::size_t t = 0; t < n_tok && rows.size() > 0; ++t) {
+    float* gate = gate_.row(t) + rows.begin;
+    float* up = up_.row(t) + rows.begin;
+    if (!w.gate)
+      kernels_.gelu(up, up, rows.size());
+    else if (act == Activation::silu)
+      kernels_.silu_mul(up, gate, up, rows.size());
+    else
+      kernels_.gelu_mul(up, gate, up, rows.size());
+  }
+  thread.barrier();
+  linear(thread, w.down, up_, y, n_tok);
+  thread.barrier();
+}
+
+// A mixture of experts: each expert takes the tokens the router sends it, together.
+void Forward::experts(Thread& thread, const Layer& w, ConstRows x) noexcept {
+  linear(thread, w.router, x, router_, tokens_.size());
+  thread.barrier();
+  if (thread.index() == 0) routing_.assign(router_.row(0), tokens_.size());
+  const Range own = thread.split(tokens_.size());
+  for (std::size_t t = own.begin; t < own.end; ++t) std::fill_n(experts_out_.row(t), experts_out_.n_cols, 0.0f);
+  thread.barrier();
+  for (std::size_t e = 0; e < w.experts.size(); ++e) {
+    const Routing::Share share = routing_.of(e);
+    if (share.n == 0) continue;
+    const Range mine = thread.split(share.n);
+    for (std::size_t i = mine.begin; i < mine.end; ++i)
+      std::copy_n(x.data + share.tokens[i] * x.stride, expert_.n_cols, expert_.row(i));
+    thread.barrier();
+    ffn(thread, w.experts[e], expert_, expert_, share.n);
+    for (std::size_t i = mine.begin; i < mine.end; ++i)
+      kernels_.add_scaled(experts_out_.row(share.tokens[i]), expert_.row(i), share.weights[i], expert_.n_cols);
+  }
+  thread.barrier();
+  for (std::size_t t = own.begin; t < own.end; ++t) std::copy_n(experts_out_.row(t), h_.n_cols, h_.row(t));
+}
+
+void Forward::linear(Thread& thread, const Linear& w, ConstRows x, Rows y, std::size_t n_tok) noexcept {
+  multiply(thread, kernels_, scratch_[thread.index()], w, x, y, n_tok);
+}
+
+void Forward::norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept {
+  const Range tokens = thread.split(tokens_.size());
+  for (std::size_t t = tokens.begin; t < tokens.end; ++t) norm_row(w, x.row(t), y.row(t), x.n_cols);
+}
+
+void Forward::add_to_stream(Thread& thread, const NormWeights& post_norm) noexcept {
+  const float scale = model_.shape().residual_scale;
+  const Range tokens = thread.split(tokens_.size());
+  for (std::size_t t = tokens.begin; t < tokens.end; ++t) {
+    float* h = h_.row(t);
+    if (post_norm) norm_row(post_norm, h, h, h_.n_cols);
+    if (scale == 1.0f)
+      kernels_.add(x_.row(t), h, h_.n_cols);
+    else
+      kernels_.add_scaled(x_.row(t), h, scale, h_.n_cols);
+  }
+}
+
+void Forward::norm_row(const NormWeights& w, const float* x, float* y, std::size_t n) const noexcept {
+  if (model_.family().norm == Norm::rms)
+    kernels_.rms_norm(y, x, w.gain, n, model_.shape().norm_eps);
+  else
+    kernels_.layer_norm(y, x, w.gain, w.bias, n, model_.shape().norm_eps);
+}
+
+}  // namespace runnel

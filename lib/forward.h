@@ -1,0 +1,84 @@
+// The forward pass: tokens in, hidden states and logits out. One parallel region a batch.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/attention.h"
+#include "lib/kv_cache.h"
+#include "lib/linear.h"
+#include "lib/model.h"
+#include "lib/moe.h"
+#include "lib/parallel.h"
+#include "lib/rope.h"
+
+namespace runnel {
+
+class Forward {
+ public:
+  // Allocates everything a batch of up to size.batch tokens needs; running allocates nothing.
+  Forward(const Model& model, const simd::Kernels& kernels, Rope rope, const CacheSize& size, CacheType type,
+          std::size_t n_threads);
+
+  static std::int64_t n_bytes(const Model& model, const CacheSize& size, std::size_t n_threads);
+
+  // Reads tokens at the cache's position (which it does not advance). Ids are in range, n <= batch.
+  void run(Team& team, KvCache& cache, std::span<const Token> tokens) noexcept;
+
+  // Logits of tokens [begin, end) of the last batch, end - begin <= max_logits(): [end - begin, n_vocab].
+  const float* logits(Team& team, std::size_t begin, std::size_t end) noexcept;
+  std::size_t max_logits() const { return logits_.size() / model_.shape().n_vocab; }
+
+  void resize_team(std::size_t n_threads);
+  std::size_t n_threads() const { return scratch_.size(); }
+
+ private:
+  // Activations of a batch: n_tok rows.
+  struct Buffer {
+    Buffer(std::size_t n_rows, std::size_t width) : data(n_rows * width), n_cols(width) {}
+    float* row(std::size_t t) { return data.data() + t * n_cols; }
+    operator Rows() { return {data.data(), n_cols}; }            // NOLINT(google-explicit-constructor)
+    operator ConstRows() const { return {data.data(), n_cols}; }  // NOLINT(google-explicit-constructor)
+    std::vector<float> data;
+    std::size_t n_cols;
+  };
+
+  void embed(Thread& thread) noexcept;
+  void layer(Thread& thread, std::size_t i) noexcept;
+  void attention(Thread& thread, std::size_t i) noexcept;  // h_ -> h_
+  void rotate_and_store(Thread& thread, std::size_t i) noexcept;
+  void ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y, std::size_t n_tok) noexcept;
+  void experts(Thread& thread, const Layer& layer, ConstRows x) noexcept;  // -> h_
+
+  void linear(Thread& thread, const Linear& w, ConstRows x, Rows y, std::size_t n_tok) noexcept;  // own rows
+  void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;                 // own tokens
+  void add_to_stream(Thread& thread, const NormWeights& post_norm) noexcept;                      // x_ += h_, own tokens
+  void norm_row(const NormWeights& w, const float* x, float* y, std::size_t n) const noexcept;
+  void rotate(float* x, const float* angles) const noexcept;
+  std::int64_t position(std::size_t t) const noexcept;
+
+  const Model& model_;
+  const simd::Kernels& kernels_;
+  Rope rope_;
+  Attention attention_;
+  std::vector<LinearScratch> scratch_;  // one a thread
+
+  KvCache* cache_ = nullptr;  // of the batch at hand, as are the next two
+  std::span<const Token> tokens_;
+  bool has_evicted_ = false;  // whether queries meet the prefix at another position than their own
+
+  Buffer x_;         // the residual stream [batch, n_embd]
+  Buffer h_;         // its normalised form, then what a block adds to it
+  Buffer h2_;        // a parallel layer's second norm
+  Buffer q_, q_prefix_, k_, v_, attended_;
+  Buffer gate_, up_;
+  Buffer expert_;            // one expert's tokens
+  Buffer experts_out_;
+  Buffer router_;
+  Routing routing_;
+  Buffer angles_, prefix_angles_;  // cos and sin for each token [batch, 2 * n_pairs]
+  std::vector<float> logits_;
+};
+
+}  // namespace runnel

@@ -1,0 +1,47 @@
+// A new file that appears under its name only when it is complete: written next to the target under another
+// name, flushed to the disk, then renamed over it. Without commit() nothing remains of it.
+#pragma once
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/result.h"
+
+namespace runnel {
+
+class AtomicFile {
+ public:
+  // `inputs` are files the caller still reads: a target that is one of them, under whatever name, is refused
+  // (RUNNEL_BAD_ARGUMENT). So is one that exists and is not a regular file. Links are followed. All else that
+  // can go wrong here and below is RUNNEL_IO with the system's reason.
+  static Result<AtomicFile> create(const std::string& path, const std::vector<std::string>& inputs);
+
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&& other) noexcept;
+  ~AtomicFile();
+
+  Result<void> write(std::span<const std::byte> bytes);
+  std::uint64_t n_bytes() const { return n_bytes_; }  // written so far
+  const std::string& path() const { return path_; }
+
+  // Makes the file appear, replacing an older one of its name, whose permissions it takes. Nothing can be
+  // written after that, whether it succeeds or not.
+  Result<void> commit();
+
+ private:
+  AtomicFile() = default;
+  Result<void> open_partial(mode_t mode);
+  Error failed(const char* what, int code) const;
+  void discard() noexcept;
+
+  std::string path_;
+  std::string partial_;  // name until commit(); empty when there is no such file
+  int fd_ = -1;
+  std::uint64_t n_bytes_ = 0;
+};
+
+}  // namespace runnel

@@ -1,0 +1,100 @@
+// Keys and values of the tokens a session still sees: a prefix that stays for ever (the attention sinks) and a ring of
+// the last tokens, as in StreamingLLM (Xiao et al. 2023), exact to its definition: the model sees [prefix][window] as
+// one text, with positions counted inside the cache.
+//
+// Three numberings are at work here:
+//   position        of a token in the whole stream, from 0, without end
+//   cache position  what the model is to believe: 0 .. n_prefix - 1 for the prefix, n_prefix, n_prefix + 1, ... for the
+//                   window. No distance between two of them ever exceeds the cache.
+//   slot            where a key lies in memory
+// No key is ever moved or rotated again. Window keys are stored rotated at their position, prefix keys too, which there
+// is the cache position; the query is rotated twice, at its position to meet the window (distances inside the window are
+// differences of positions) and at its cache position to meet the prefix.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/model.h"
+#include "lib/settings.h"
+#include "simd/kernels.h"
+
+namespace runnel {
+
+struct CacheSize {
+  std::int64_t n_prefix = 0;  // tokens pinned for ever
+  std::int64_t window = 1;    // last tokens that are seen, the newest included; at least 1
+  std::int64_t batch = 1;     // tokens that are stored before the first of them is looked at
+};
+
+// Tokens that a query sees in one layer. The prefix is numbered by cache position, the window by position.
+struct Visible {
+  std::int64_t prefix_begin, prefix_end;
+  std::int64_t window_begin, window_end;
+};
+
+// Neighbouring slots of one KV head.
+struct KeyRun {
+  const std::byte* keys;    // [n, head_dim]
+  const std::byte* values;  // [n, head_dim_v]
+  std::size_t n;
+};
+
+class KvCache {
+ public:
+  KvCache(const Model& model, const CacheSize& size, CacheType type);
+
+  // Bytes such a cache takes.
+  static std::int64_t n_bytes(const Model& model, const CacheSize& size, CacheType type);
+
+  const CacheSize& size() const { return size_; }
+  CacheType type() const { return type_; }
+  std::int64_t n_bytes() const { return n_bytes_; }
+
+  std::int64_t position() const { return position_; }  // of the next token
+  void advance(std::int64_t n) { position_ += n; }     // after n tokens were stored
+  std::int64_t n_seen() const;                         // tokens the newest one sees, itself included
+  void clear();
+
+  // Forgets the tokens from `position` on, so that it is the next one again. What had left the window by then stays
+  // lost. False, and nothing done, when no token of the window before `position` is left.
+  bool rewind(std::int64_t position);
+
+  // First position of the window of a query, and the query's own cache position.
+  std::int64_t window_begin(std::int64_t position) const;
+  std::int64_t cache_position(std::int64_t position) const;
+  Visible visible(std::size_t layer, std::int64_t position) const;
+
+  // k: [head_dim], v: [head_dim_v] of one KV head, rotated at the token's position.
+  void store(const simd::Kernels& kernels, std::size_t layer, std::size_t head, std::int64_t position, const float* k,
+             const float* v) noexcept;
+
+  // The longest run of neighbouring slots for [begin, end) of the prefix or of the window; end > begin.
+  KeyRun prefix_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const;
+  KeyRun window_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const;
+
+ private:
+  struct LayerSlots {
+    std::int64_t window;     // tokens this layer's ring has to show at most
+    std::int64_t ring;       // slots of the ring
+    std::int64_t oldest;     // window positions before this were overwritten
+    std::size_t key_offset;  // bytes from the start of data_: keys [n_head_kv, n_prefix + ring, head_dim]
+    std::size_t value_offset;
+  };
+
+  std::size_t slot(const LayerSlots& layer, std::int64_t position) const;
+  KeyRun run(const LayerSlots& layer, std::size_t head, std::size_t slot, std::size_t n) const;
+
+  CacheSize size_;
+  CacheType type_;
+  std::size_t n_head_kv_;
+  std::size_t key_bytes_, value_bytes_;  // of one head's key and value
+  std::vector<LayerSlots> layers_;
+  std::int64_t n_bytes_ = 0;
+  std::unique_ptr<std::byte[]> data_;
+  std::int64_t position_ = 0;
+  std::int64_t oldest_ = 0;  // window positions before this were overwritten in the longest ring
+};
+
+}  // namespace runnel

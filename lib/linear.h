@@ -1,0 +1,56 @@
+// y = scale (W x) + bias for weights of any type, one token or many.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "lib/parallel.h"
+#include "quant/tensor_type.h"
+#include "simd/kernels.h"
+
+namespace runnel {
+
+// A weight matrix where the file has it, [n_rows, n_cols], one row (one output) after another.
+struct Linear {
+  const quant::TypeInfo* type = nullptr;
+  const std::byte* data = nullptr;
+  std::size_t n_rows = 0;
+  std::size_t n_cols = 0;
+  const float* bias = nullptr;  // [n_rows] or null
+  float scale = 1.0f;
+
+  explicit operator bool() const { return data != nullptr; }
+  std::size_t row_bytes() const { return quant::row_bytes(*type, n_cols); }
+  Linear rows(std::size_t begin, std::size_t n) const;  // outputs [begin, begin + n)
+};
+
+// Rows of activations, [n_tok, stride].
+struct ConstRows {
+  const float* data;
+  std::size_t stride;
+};
+struct Rows {
+  float* data;
+  std::size_t stride;
+  operator ConstRows() const { return {data, stride}; }  // NOLINT(google-explicit-constructor)
+};
+
+// What a thread needs to unpack weights into.
+struct LinearScratch {
+  explicit LinearScratch(std::size_t max_cols);
+  static std::size_t n_floats(std::size_t max_cols);  // of each of the two
+  std::vector<float> rows;    // a block of decoded rows
+  std::vector<float> panels;  // the same, packed
+};
+
+// Computes this thread's share of the outputs for n_tok tokens. The result of an output does not depend on the number
+// of threads. No barrier.
+void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear, ConstRows x,
+              Rows y, std::size_t n_tok) noexcept;
+
+// The outputs that multiply() gives to this thread.
+Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) noexcept;
+
+// One decoded row: an embedding. y: [n_cols].
+void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept;
+
+}  // namespace runnel

@@ -1,0 +1,119 @@
+#include "lib/machine.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <vector>
+#if defined(__linux__)
+#include <sched.h>
+#endif
+#if defined(RUNNEL_BLAS)
+#include <cblas.h>
+#endif
+
+#include "simd/kernels.h"
+
+namespace runnel {
+namespace {
+
+#if defined(__linux__)
+
+// A number in a file of /sys; `absent` when it is not there.
+long read_cpu_number(int cpu, const char* name, long absent) {
+  char path[128];
+  std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/%s", cpu, name);
+  std::FILE* file = std::fopen(path, "re");
+  if (!file) return absent;
+  long value = absent;
+  if (std::fscanf(file, "%ld", &value) != 1) value = absent;
+  std::fclose(file);
+  return value;
+}
+
+// How much a core can do, in units of its own kernel interface: capacity on ARM, top frequency elsewhere.
+long core_strength(int cpu) {
+  const long capacity = read_cpu_number(cpu, "cpu_capacity", -1);
+  return capacity >= 0 ? capacity : read_cpu_number(cpu, "cpufreq/cpuinfo_max_freq", 0);
+}
+
+std::size_t count_performance_cores() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::max(1u, std::thread::hardware_concurrency());
+  std::vector<long> strengths;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    // The list starts with the core's first hardware thread: the others are not cores.
+    const long first_sibling = read_cpu_number(cpu, "topology/thread_siblings_list", cpu);
+    if (first_sibling != cpu && first_sibling < CPU_SETSIZE && first_sibling >= 0 &&
+        CPU_ISSET(static_cast<int>(first_sibling), &allowed))
+      continue;
+    strengths.push_back(core_strength(cpu));
+  }
+  if (strengths.empty()) return 1;
+  // Three quarters of the strongest: turbo bins differ by a few per cent, efficiency cores by half.
+  const long strongest = *std::max_element(strengths.begin(), strengths.end());
+  return static_cast<std::size_t>(
+      std::count_if(strengths.begin(), strengths.end(), [&](long s) { return s * 4 >= strongest * 3; }));
+}
+
+#else
+
+std::size_t count_performance_cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+#endif
+
+#if defined(RUNNEL_BLAS)
+
+constexpr int openblas_openmp = 2;  // openblas_get_parallel(): 0 sequential, 1 pthreads, 2 OpenMP
+
+bool is_avx512_core(const char* core) {
+  for (const char* name : {"SkylakeX", "Cooperlake", "SapphireRapids", "Zen4", "Zen5"})
+    if (std::strcmp(core, name) == 0) return true;
+  return false;
+}
+
+std::string find_blas_advice() {
+  if (openblas_get_parallel() == 1)
+    return "this OpenBLAS starts threads of its own, so runnel's float kernels are used instead; "
+           "install its OpenMP build (libopenblas-openmp-dev on Debian)";
+#if defined(__x86_64__)
+  const simd::IsaRow* row = nullptr;
+  simd::select(nullptr, simd::cpu_features(), &row);
+  const std::string best = row ? row->name : "";
+  if (best.rfind("avx512", 0) == 0 && !is_avx512_core(blas_core()))
+    return std::string("OpenBLAS does not know this processor and took its ") + blas_core() +
+           " kernels, about half as fast as it could be; start the program with OPENBLAS_CORETYPE=SkylakeX";
+#endif
+  return "";
+}
+
+#endif
+
+}  // namespace
+
+std::size_t performance_cores() {
+  static const std::size_t cores = count_performance_cores();
+  return cores;
+}
+
+#if defined(RUNNEL_BLAS)
+bool blas_is_usable() {
+  static const bool usable = openblas_get_parallel() != 1;
+  return usable;
+}
+const char* blas_core() { return openblas_get_corename(); }
+const std::string& blas_advice() {
+  static const std::string advice = find_blas_advice();
+  return advice;
+}
+#else
+bool blas_is_usable() { return false; }
+const char* blas_core() { return ""; }
+const std::string& blas_advice() {
+  static const std::string advice;
+  return advice;
+}
+#endif
+
+}  // namespace runnel

@@ -1,0 +1,45 @@
+// Turns a parsed file into a model: reads the shape, finds every tensor, checks each against the shape.
+#pragma once
+#include <initializer_list>
+#include <string>
+
+#include "lib/model.h"
+
+namespace runnel {
+
+class ModelLoader {
+ public:
+  explicit ModelLoader(Model& model) : model_(model), file_(model.file_), shape_(model.shape_) {}
+
+  Result<void> load();
+
+ private:
+  std::string key(const char* name) const;  // "<architecture>.<name>"
+
+  Result<void> read_shape();
+  Result<void> read_factors();
+  Result<void> read_weights();
+  Result<void> read_layer(std::size_t i, Layer& layer);
+  Result<void> read_attention(const std::string& prefix, Layer& layer);
+  Result<void> read_ffn(const std::string& prefix, Layer& layer);
+  Result<void> read_experts(const std::string& prefix, Layer& layer);
+
+  // Tensor <name>.weight [n_rows, n_cols] with its optional <name>.bias and <name>.scale.
+  Result<Linear> linear(const std::string& name, std::size_t n_rows, std::size_t n_cols);
+  Result<std::vector<Linear>> linears(const std::string& name, std::size_t n, std::size_t n_rows, std::size_t n_cols);
+  // The scale of a feed-forward matrix, in families that have it, is meant for the bias too: y = scale (W x + bias).
+  void settle_ffn_scale(Linear& linear);
+  Result<NormWeights> norm(const std::string& name, std::size_t n);
+  Result<NormWeights> optional_norm(const std::string& name, std::size_t n);
+
+  // Tensor of exactly n numbers as f32, converted where need be; null when it is not there.
+  Result<const float*> optional_vector(const std::string& name, std::size_t n);
+  Result<const GgufTensor*> tensor(const std::string& name, std::initializer_list<std::uint64_t> dims);
+  bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
+
+  Model& model_;
+  const GgufFile& file_;
+  Shape& shape_;
+};
+
+}  // namespace runnel

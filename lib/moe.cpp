@@ -1,0 +1,42 @@
+#include "lib/moe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace runnel {
+
+Routing::Routing(std::size_t max_tokens, std::size_t n_expert, std::size_t n_used)
+    : n_expert_(n_expert),
+      n_used_(n_used),
+      max_tokens_(max_tokens),
+      tokens_(n_expert * max_tokens),
+      weights_(n_expert * max_tokens),
+      counts_(n_expert) {}
+
+void Routing::assign(float* scores, std::size_t n_tok) noexcept {
+  std::fill(counts_.begin(), counts_.end(), 0);
+  for (std::size_t t = 0; t < n_tok; ++t) {
+    float* row = scores + t * n_expert_;
+    // Of a softmax only the ratios of the chosen ones matter, so it is taken over these alone.
+    const float max = *std::max_element(row, row + n_expert_);
+    float sum = 0;
+    for (std::size_t i = 0; i < n_used_; ++i) {
+      const auto e = static_cast<std::size_t>(std::max_element(row, row + n_expert_) - row);
+      const float weight = std::exp(row[e] - max);
+      sum += weight;
+      row[e] = -std::numeric_limits<float>::infinity();
+      tokens_[e * max_tokens_ + counts_[e]] = t;
+      weights_[e * max_tokens_ + counts_[e]++] = weight;
+    }
+    for (std::size_t e = 0; e < n_expert_; ++e)
+      if (counts_[e] > 0 && tokens_[e * max_tokens_ + counts_[e] - 1] == t)
+        weights_[e * max_tokens_ + counts_[e] - 1] /= sum;
+  }
+}
+
+Routing::Share Routing::of(std::size_t expert) const noexcept {
+  return {tokens_.data() + expert * max_tokens_, weights_.data() + expert * max_tokens_, counts_[expert]};
+}
+
+}  // namespace runnel

@@ -1,0 +1,261 @@
+#include "lib/session.h"
+
+#include <algorithm>
+
+#include "lib/machine.h"
+
+namespace runnel {
+namespace {
+
+constexpr std::int64_t max_default_window = 4096;
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t us_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
+}
+
+Error stopped() { return error(RUNNEL_STOPPED, "stopped on request"); }
+
+}  // namespace
+
+Result<CacheSize> cache_size(const Model& model, const Settings& settings) {
+  const auto n_ctx_train = static_cast<std::int64_t>(model.shape().n_ctx_train);
+  CacheSize size;
+  size.n_prefix = settings.sinks;
+  size.window = settings.window > 0 ? settings.window
+                                    : std::clamp<std::int64_t>(n_ctx_train - size.n_prefix, 1, max_default_window);
+  if (!model.can_stream() && size.n_prefix + size.window > n_ctx_train)
+    return error(RUNNEL_BAD_ARGUMENT,
+                 "window: %lld tokens after %lld sinks, but this model has learned positions for %lld only",
+                 static_cast<long long>(size.window), static_cast<long long>(size.n_prefix),
+                 static_cast<long long>(n_ctx_train));
+  size.batch = std::min<std::int64_t>(settings.batch, size.n_prefix + size.window);
+  return size;
+}
+
+std::size_t thread_count(const Settings& settings) {
+  return settings.threads > 0 ? static_cast<std::size_t>(settings.threads) : performance_cores();
+}
+
+Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Model> model, const Settings& settings) {
+  if (!model->has_weights())
+    return error(RUNNEL_UNSUPPORTED, "%s: opened for its vocabulary only, without weights to run",
+                 model->file().name().c_str());
+  RUNNEL_ASSIGN(const CacheSize size, cache_size(*model, settings));
+  RUNNEL_ASSIGN(Rope rope, model->rope(static_cast<std::size_t>(size.n_prefix + size.window)));
+  RUNNEL_ASSIGN(Sampler sampler, Sampler::create(settings, model->shape().n_vocab));
+  const simd::IsaRow* row = nullptr;
+  const simd::Kernels kernels =
+      simd::select(settings.isa.empty() ? nullptr : settings.isa.c_str(), simd::cpu_features(), &row);
+  if (!row)
+    return error(RUNNEL_UNSUPPORTED, "isa: \"%.40s\" is not built in, or this processor lacks it",
+                 settings.isa.c_str());
+  return std::unique_ptr<Session>(
+      new Session(std::move(model), settings, kernels, std::move(rope), size, std::move(sampler)));
+}
+
+Session::Session(std::shared_ptr<const Model> model, const Settings& settings, const simd::Kernels& kernels, Rope rope,
+                 const CacheSize& size, Sampler sampler)
+    : model_(std::move(model)),
+      settings_(settings),
+      kernels_(kernels),
+      team_(thread_count(settings)),
+      cache_(*model_, size, settings.cache),
+      forward_(*model_, kernels_, std::move(rope), size, settings.cache, thread_count(settings)),
+      sampler_(std::move(sampler)),
+      stop_text_(settings.stop) {
+  if (!model_->can_stream()) {
+    first_.resize(static_cast<std::size_t>(size.n_prefix));
+    recent_.resize(static_cast<std::size_t>(size.window));
+  }
+}
+
+std::int64_t Session::scratch_bytes() const {
+  return Forward::n_bytes(*model_, cache_.size(), forward_.n_threads());
+}
+
+void Session::reset() {
+  cache_.clear();
+  sampler_.reset();
+  last_logits_ = nullptr;
+  n_read_ = 0;
+  end_token_ = -1;
+  stats_ = {};
+}
+
+Result<void> Session::set(std::string_view name, std::string_view value) {
+  const SettingInfo* info = find_setting(name);
+  if (info && info->scope < SettingScope::running)
+    return error(RUNNEL_BAD_ARGUMENT, "%.60s: cannot be changed on a running session", std::string(name).c_str());
+  Settings changed = settings_;
+  RUNNEL_TRY(changed.set(name, value));
+  RUNNEL_TRY(sampler_.configure(changed));
+  settings_ = std::move(changed);
+  if (thread_count(settings_) != forward_.n_threads()) {
+    team_.resize(thread_count(settings_));
+    forward_.resize_team(thread_count(settings_));
+  }
+  set_stop_texts();
+  return {};
+}
+
+void Session::set_answer_end(const std::string& text) {
+  answer_end_ = text;
+  set_stop_texts();
+}
+
+void Session::set_stop_texts() {
+  std::vector<std::string> stops = settings_.stop;
+  stops.push_back(answer_end_);
+  stop_text_ = StopText(std::move(stops));
+}
+
+Result<void> Session::feed(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
+  const auto n_vocab = static_cast<Token>(model_->shape().n_vocab);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || tokens[i] >= n_vocab)
+      return error(RUNNEL_BAD_ARGUMENT, "token %zu of %zu is %d, expected an id from 0 to %d", i, tokens.size(),
+                   tokens[i], n_vocab - 1);
+  stop_.store(false, std::memory_order_relaxed);
+  const Clock::time_point start = Clock::now();
+  const std::int64_t before = n_read_;
+  Result<void> result = read(tokens, on_logits, user);
+  stats_.fed_tokens += n_read_ - before;
+  stats_.fed_us += us_since(start);
+  return result;
+}
+
+Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
+  const CacheSize& size = cache_.size();
+  while (!tokens.empty()) {
+    if (stop_.load(std::memory_order_relaxed)) return stopped();
+    std::int64_t room = size.batch;
+    if (!model_->can_stream()) {
+      if (cache_.position() == size.n_prefix + size.window) reread();
+      room = std::min(room, size.n_prefix + size.window - cache_.position());
+    }
+    const std::size_t n = std::min(tokens.size(), static_cast<std::size_t>(room));
+    RUNNEL_TRY(read_batch(tokens.first(n), n == tokens.size(), on_logits, user));
+    tokens = tokens.subspan(n);
+  }
+  return {};
+}
+
+Result<void> Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits, void* user) {
+  forward_.run(team_, cache_, tokens);
+  const std::int64_t first = n_read_;
+  const std::size_t n_vocab = model_->shape().n_vocab;
+  remember(tokens);
+  cache_.advance(static_cast<std::int64_t>(tokens.size()));
+  last_logits_ = nullptr;
+  bool go_on = true;
+  if (on_logits) {
+    for (std::size_t begin = 0; begin < tokens.size() && go_on; begin += forward_.max_logits()) {
+      const std::size_t end = std::min(tokens.size(), begin + forward_.max_logits());
+      const float* logits = forward_.logits(team_, begin, end);
+      for (std::size_t t = begin; t < end && go_on; ++t)
+        go_on = on_logits(user, first + static_cast<std::int64_t>(t), logits + (t - begin) * n_vocab) == 0;
+      last_logits_ = end == tokens.size() ? logits + (end - begin - 1) * n_vocab : nullptr;
+    }
+  } else if (is_last || stop_.load(std::memory_order_relaxed)) {
+    last_logits_ = forward_.logits(team_, tokens.size() - 1, tokens.size());
+  }
+  if (!go_on) return stopped();
+  return {};
+}
+
+void Session::remember(std::span<const Token> tokens) {
+  for (const Token token : tokens) {
+    sampler_.accept(token);
+    const auto at = static_cast<std::size_t>(n_read_++);
+    if (at < first_.size()) first_[at] = token;
+    if (!recent_.empty()) recent_[at % recent_.size()] = token;
+  }
+}
+
+// Learned positions end with the trained context. To go on, the model reads the last half of the window again from
+// the start of the context, behind the sinks.
+void Session::reread() {
+  const CacheSize& size = cache_.size();
+  std::vector<Token> tokens(first_);
+  const std::int64_t n_again = std::min(size.window / 2, n_read_ - size.n_prefix);
+  for (std::int64_t at = n_read_ - n_again; at < n_read_; ++at)
+    tokens.push_back(recent_[static_cast<std::size_t>(at) % recent_.size()]);
+  cache_.clear();
+  for (std::size_t i = 0; i < tokens.size();) {
+    const std::size_t n = std::min(tokens.size() - i, static_cast<std::size_t>(size.batch));
+    forward_.run(team_, cache_, std::span(tokens).subspan(i, n));
+    cache_.advance(static_cast<std::int64_t>(n));
+    i += n;
+  }
+  stats_.reread_tokens += static_cast<std::int64_t>(tokens.size());
+}
+
+bool Session::rewind(std::int64_t position) {
+  if (position < 0 || position > n_read_ || !cache_.rewind(cache_.position() - (n_read_ - position))) return false;
+  n_read_ = position;
+  last_logits_ = nullptr;
+  return true;
+}
+
+Result<Token> Session::sample() {
+  if (!last_logits_)
+    return error(RUNNEL_BAD_ARGUMENT, "there is nothing to go on from: feed the session at least one token first");
+  return sampler_.sample({last_logits_, model_->shape().n_vocab});
+}
+
+Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
+  if (n_tokens < -1)
+    return error(RUNNEL_BAD_ARGUMENT, "n_tokens is %lld, expected a count, or -1 for no end",
+                 static_cast<long long>(n_tokens));
+  stop_.store(false, std::memory_order_relaxed);
+  stop_text_.clear();
+  end_token_ = -1;
+  const Tokenizer* tokenizer = model_->tokenizer();
+  for (std::int64_t i = 0; i != n_tokens; ++i) {
+    const Clock::time_point start = Clock::now();
+    if (stop_.load(std::memory_order_relaxed)) return finish(RUNNEL_FINISH_STOPPED, on_text, user);
+    RUNNEL_ASSIGN(const Token token, sample());
+    if (tokenizer && tokenizer->ends_generation(token) && !settings_.ignore_eos) {
+      end_token_ = token;
+      return finish(RUNNEL_FINISH_END, on_text, user);
+    }
+    RUNNEL_TRY(read({&token, 1}, nullptr, nullptr));
+    ++stats_.generated_tokens;
+    stats_.generated_us += us_since(start);
+    if (const auto ended = emit(token, on_text, user)) return *ended;
+  }
+  return finish(RUNNEL_FINISH_LENGTH, on_text, user);
+}
+
+// Gives the text that has become certain with this token: whole characters that cannot be the start of a stop text.
+std::optional<runnel_finish> Session::emit(Token token, runnel_text_fn on_text, void* user) {
+  if (!model_->tokenizer()) return std::nullopt;
+  piece_.clear();
+  text_.clear();
+  model_->tokenizer()->decode(token, false, piece_);
+  utf8_.push(piece_, text_);
+  piece_.clear();
+  const bool found = stop_text_.push(text_, piece_);
+  if (!give(token, on_text, user)) return RUNNEL_FINISH_STOPPED;
+  return found ? std::optional(RUNNEL_FINISH_STOP_TEXT) : std::nullopt;
+}
+
+// Gives what was held back, half characters as U+FFFD.
+runnel_finish Session::finish(runnel_finish how, runnel_text_fn on_text, void* user) {
+  piece_.clear();
+  text_.clear();
+  utf8_.flush(text_);
+  if (stop_text_.push(text_, piece_))
+    how = RUNNEL_FINISH_STOP_TEXT;
+  else
+    stop_text_.flush(piece_);
+  return give(end_token_, on_text, user) ? how : RUNNEL_FINISH_STOPPED;
+}
+
+bool Session::give(Token token, runnel_text_fn on_text, void* user) {
+  return piece_.empty() || !on_text || on_text(user, piece_.data(), piece_.size(), token) == 0;
+}
+
+}  // namespace runnel

@@ -1,0 +1,93 @@
+// One stream of tokens through a model: cache, forward pass, sampler, and the text that comes out.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/forward.h"
+#include "lib/kv_cache.h"
+#include "lib/model.h"
+#include "lib/parallel.h"
+#include "lib/result.h"
+#include "lib/sampler.h"
+#include "lib/settings.h"
+#include "lib/stop_text.h"
+
+namespace runnel {
+
+// What a session is to hold, from settings and model; windows that the model cannot have are errors.
+Result<CacheSize> cache_size(const Model& model, const Settings& settings);
+std::size_t thread_count(const Settings& settings);
+
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> open(std::shared_ptr<const Model> model, const Settings& settings);
+
+  const Model& model() const { return *model_; }
+  const Settings& settings() const { return settings_; }
+  const KvCache& cache() const { return cache_; }
+
+  void reset();
+  Result<void> set(std::string_view name, std::string_view value);
+
+  // See runnel_session_feed and runnel_session_generate.
+  Result<void> feed(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
+  Result<Token> sample();
+  Result<runnel_finish> generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
+  void stop() { stop_.store(true, std::memory_order_relaxed); }
+
+  // A text that ends an answer like those of the setting "stop"; "" for none.
+  void set_answer_end(const std::string& text);
+
+  const float* logits() const { return last_logits_; }  // null before the first token
+  Token last_end_token() const { return end_token_; }   // that ended the last generate(); -1 when something else did
+
+  // Forgets the tokens from `position` on, without logits until the next feed. False when that is not possible.
+  bool rewind(std::int64_t position);
+  std::int64_t position() const { return n_read_; }  // tokens read since the start or the last reset
+
+  struct Stats {
+    std::int64_t fed_tokens = 0, fed_us = 0, generated_tokens = 0, generated_us = 0, reread_tokens = 0;
+  };
+  const Stats& stats() const { return stats_; }
+  std::int64_t scratch_bytes() const;
+
+ private:
+  Session(std::shared_ptr<const Model> model, const Settings& settings, const simd::Kernels& kernels, Rope rope,
+          const CacheSize& size, Sampler sampler);
+
+  void set_stop_texts();
+  Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
+  Result<void> read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits, void* user);
+  void remember(std::span<const Token> tokens);
+  void reread();
+  std::optional<runnel_finish> emit(Token token, runnel_text_fn on_text, void* user);
+  runnel_finish finish(runnel_finish how, runnel_text_fn on_text, void* user);
+  bool give(Token token, runnel_text_fn on_text, void* user);  // piece_ to the callback; false: it refused
+
+  std::shared_ptr<const Model> model_;
+  Settings settings_;
+  std::string answer_end_;
+  simd::Kernels kernels_;
+  Team team_;
+  KvCache cache_;
+  Forward forward_;
+  Sampler sampler_;
+  StopText stop_text_;
+  Utf8Stream utf8_;
+  std::string piece_, text_;  // of the token at hand; kept to reuse their memory
+  std::vector<Token> recent_;     // ring of the last tokens; learned positions only
+  std::vector<Token> first_;      // the prefix's tokens; likewise
+  const float* last_logits_ = nullptr;
+  std::int64_t n_read_ = 0;
+  Token end_token_ = -1;
+  Stats stats_;
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace runnel

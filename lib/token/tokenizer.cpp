@@ -1,0 +1,112 @@
+#include "lib/token/tokenizer.h"
+
+#include <algorithm>
+
+#include "lib/token/special_split.h"
+
+namespace runnel {
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const GgufFile& file) {
+  RUNNEL_ASSIGN(const std::string_view kind, file.get_string("tokenizer.ggml.model"));
+  if (kind == "llama") return load_spm(file);
+  if (kind == "gpt2") return load_bpe(file);
+  if (kind == "bert") return load_wordpiece(file);
+  return error(RUNNEL_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%.*s\", expected one of: llama, gpt2, bert",
+               file.name().c_str(), static_cast<int>(std::min<std::size_t>(kind.size(), 64)), kind.data());
+}
+
+Result<void> Tokenizer::encode(std::string_view text, unsigned flags, std::vector<Token>& out) const {
+  // Spaces and stray bytes grow to three bytes inside, which are counted in 31 bits.
+  constexpr std::size_t max_bytes = std::size_t{1} << 29;
+  if (text.size() > max_bytes) {
+    return error(RUNNEL_BAD_ARGUMENT, "a text of %zu bytes is too long for one call, expected %zu at most",
+                 text.size(), max_bytes);
+  }
+  const bool whole = (flags & RUNNEL_ADD_BOS) != 0;
+  const std::size_t n_before = out.size();
+  if (whole && begins_with_ >= 0) out.push_back(begins_with_);
+  bool after_special = true;
+  for (const Fragment& fragment : split_at_specials(text, vocab_, (flags & RUNNEL_PARSE_SPECIAL) != 0)) {
+    if (fragment.token >= 0) {
+      out.push_back(fragment.token);
+    } else if (auto done = encode_text(fragment.text, after_special, out); !done) {
+      out.resize(n_before);
+      return std::move(done.error());
+    }
+    after_special = fragment.token >= 0;
+  }
+  if (whole && ends_with_ >= 0) out.push_back(ends_with_);
+  return {};
+}
+
+Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, bool add_bos, std::vector<Token>& out) const {
+  if (add_bos && begins_with_ >= 0) out.push_back(begins_with_);
+  bool after_special = true;
+  std::string plain;  // since the last special token
+  const auto encode_plain = [&]() -> Result<void> {
+    if (plain.empty()) return {};
+    RUNNEL_TRY(encode_text(plain, after_special, out));
+    plain.clear();
+    after_special = false;
+    return {};
+  };
+  for (const TextPiece& piece : pieces) {
+    for (const Fragment& fragment : split_at_specials(piece.text, vocab_, piece.markup)) {
+      if (fragment.token < 0) {
+        plain += fragment.text;
+        continue;
+      }
+      RUNNEL_TRY(encode_plain());
+      out.push_back(fragment.token);
+      after_special = true;
+    }
+  }
+  return encode_plain();
+}
+
+void Tokenizer::decode(Token token, bool special, std::string& out) const {
+  if (!vocab_.contains(token)) return;
+  const std::string_view text = vocab_.text(token);
+  if (vocab_.has(token, token_control | token_unknown)) {
+    if (special) out += text;
+  } else if (vocab_.has(token, token_user_defined)) {
+    out += text;
+  } else if (const int byte = vocab_.has(token, token_byte) ? byte_of_token(text) : -1; byte >= 0) {
+    out += static_cast<char>(static_cast<unsigned char>(byte));
+  } else if (vocab_.has(token, token_normal | token_byte)) {
+    decode_text(text, out);
+  }
+}
+
+std::string Tokenizer::decode_all(const Token* tokens, std::size_t n, bool special) const {
+  std::string out;
+  bool at_start = adds_space_prefix_;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t begin = out.size();
+    decode(tokens[i], special, out);
+    if (!at_start || is_special(tokens[i]) || out.size() == begin) continue;
+    if (out[begin] == ' ') out.erase(begin, 1);
+    at_start = false;
+  }
+  return out;
+}
+
+bool Tokenizer::is_special(Token token) const {
+  return vocab_.contains(token) && vocab_.has(token, token_control);
+}
+
+bool Tokenizer::ends_generation(Token token) const {
+  return std::binary_search(vocab_.end_ids.begin(), vocab_.end_ids.end(), token);
+}
+
+void append_with_spaces(std::string_view text, std::string& out) {
+  for (;;) {
+    const std::size_t at = text.find(visible_space);
+    out += text.substr(0, at);
+    if (at == text.npos) return;
+    out += ' ';
+    text.remove_prefix(at + visible_space.size());
+  }
+}
+
+}  // namespace runnel

@@ -1,0 +1,55 @@
+#include "simd/cpu_features.h"
+
+#include "simd/kernels.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace runnel::simd {
+
+#if defined(__x86_64__)
+
+namespace {
+
+// Intel SDM volume 2A, CPUID; bits of the registers that leaves 1 and 7 give.
+constexpr std::uint32_t leaf1_ecx_fma = 1u << 12, leaf1_ecx_osxsave = 1u << 27, leaf1_ecx_f16c = 1u << 29;
+constexpr std::uint32_t leaf7_ebx_avx2 = 1u << 5;
+constexpr std::uint32_t leaf7_ebx_avx512 =
+    1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;  // F DQ CD BW VL
+
+// Registers that the OS saves (SDM volume 1, 13.3): a CPU feature without them must not be used.
+constexpr std::uint32_t xcr0_ymm = 0x06, xcr0_zmm = 0xe6;
+
+std::uint32_t read_xcr0() noexcept {
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+}  // namespace
+
+std::uint32_t cpu_features() noexcept {
+  std::uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & leaf1_ecx_osxsave) == 0) return no_cpu_feature;
+  const std::uint32_t xcr0 = read_xcr0();
+  if ((xcr0 & xcr0_ymm) != xcr0_ymm) return no_cpu_feature;
+  std::uint32_t features = no_cpu_feature;
+  if ((ecx & leaf1_ecx_fma) != 0) features |= cpu_fma;
+  if ((ecx & leaf1_ecx_f16c) != 0) features |= cpu_f16c;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return features;
+  if ((ebx & leaf7_ebx_avx2) != 0) features |= cpu_avx2;
+  const bool os_saves_zmm = (xcr0 & xcr0_zmm) == xcr0_zmm;
+  if (os_saves_zmm && (ebx & leaf7_ebx_avx512) == leaf7_ebx_avx512) features |= cpu_avx512;
+  return features;
+}
+
+#else
+
+// NEON belongs to every 64-bit ARM; other CPUs run the scalar row.
+std::uint32_t cpu_features() noexcept { return no_cpu_feature; }
+
+#endif
+
+}  // namespace runnel::simd

@@ -1,0 +1,15 @@
+// What kernel rows can need of a CPU. cpu_features() (kernels.h) gives the set that this one has.
+#pragma once
+#include <cstdint>
+
+namespace runnel::simd {
+
+enum CpuFeature : std::uint32_t {
+  no_cpu_feature = 0,
+  cpu_avx2 = 1u << 0,
+  cpu_fma = 1u << 1,
+  cpu_f16c = 1u << 2,
+  cpu_avx512 = 1u << 3,  // F, BW, CD, DQ and VL
+};
+
+}  // namespace runnel::simd

@@ -1,0 +1,136 @@
+// The float product of packed panels and many tokens, for builds and shapes without BLAS. Blocked as in Goto
+// and van de Geijn 2008 (Anatomy of High-Performance Matrix Multiplication): a tile of y stays in registers
+// while k runs, the tokens of the tile are packed in L1, and a block of panels stays in L2 while all tokens
+// pass.
+//
+// Every y[t, r] is one chain of fused additions in the order of k, whatever the tile: the same bits for every
+// split.
+#pragma once
+#include <algorithm>
+
+#include "simd/vec.h"
+
+namespace runnel::simd {
+namespace {
+
+constexpr size_t vecs_per_panel = panel_rows / lanes;
+constexpr size_t tile_panels = lanes == 16 ? 2 : 1;
+constexpr size_t tile_tokens = lanes == 16 ? 12 : 6;  // with the panels' vectors: all registers but a few
+constexpr size_t block_cols = 256;
+constexpr size_t block_panels = 32;  // 32 panels x 256 columns x 64 bytes = 512 KiB
+constexpr size_t prefetch_cols = 8;  // how far ahead of the reads
+
+// x: [n_cols, n_tok] packed (token index fastest), panels: n_panels of [n_cols, 16], panel_stride floats
+// apart; adds to y: [n_tok, n_panels * 16], rows y_stride apart.
+template <size_t n_panels, size_t n_tok>
+inline void multiply_tile(float* y, size_t y_stride, const float* x, const float* panels, size_t panel_stride,
+                          size_t n_cols) noexcept {
+  constexpr size_t n_vecs = n_panels * vecs_per_panel;
+  F32 sums[n_tok][n_vecs];
+  for (size_t t = 0; t < n_tok; ++t) {
+    for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = load(y + t * y_stride + v * lanes);
+  }
+  for (size_t c = 0; c < n_cols; ++c) {
+    F32 w[n_vecs];
+    for (size_t p = 0; p < n_panels; ++p)
+      prefetch(panels + p * panel_stride, (c + prefetch_cols) * panel_rows);
+    for (size_t v = 0; v < n_vecs; ++v) {
+      w[v] = load(panels + v / vecs_per_panel * panel_stride + c * panel_rows + v % vecs_per_panel * lanes);
+    }
+    for (size_t t = 0; t < n_tok; ++t) {
+      const F32 x_tc(x[c * n_tok + t]);
+      for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = fmadd(x_tc, w[v], sums[t][v]);
+    }
+  }
+  for (size_t t = 0; t < n_tok; ++t) {
+    for (size_t v = 0; v < n_vecs; ++v) store(y + t * y_stride + v * lanes, sums[t][v]);
+  }
+}
+
+// The last panel of a matrix whose row count is no multiple of 16: y has no room for the padding rows.
+template <size_t n_tok>
+inline void multiply_last_panel(float* y, size_t y_stride, const float* x, const float* panel, size_t n_rows,
+                                size_t n_cols) noexcept {
+  float tile[n_tok * panel_rows] = {};
+  for (size_t t = 0; t < n_tok; ++t) std::copy_n(y + t * y_stride, n_rows, tile + t * panel_rows);
+  multiply_tile<1, n_tok>(tile, panel_rows, x, panel, 0, n_cols);
+  for (size_t t = 0; t < n_tok; ++t) std::copy_n(tile + t * panel_rows, n_rows, y + t * y_stride);
+}
+
+// n_tok tokens against the columns [0, n_cols) of one block of panels with n_rows rows.
+template <size_t n_tok>
+inline void multiply_block(float* y, size_t y_stride, const float* x, size_t x_stride, const float* panels,
+                           size_t panel_stride, size_t n_rows, size_t n_cols) noexcept {
+  float packed[block_cols * n_tok];
+  for (size_t c = 0; c < n_cols; ++c) {
+    for (size_t t = 0; t < n_tok; ++t) packed[c * n_tok + t] = x[t * x_stride + c];
+  }
+  size_t r = 0;
+  for (; r + tile_panels * panel_rows <= n_rows; r += tile_panels * panel_rows) {
+    multiply_tile<tile_panels, n_tok>(y + r, y_stride, packed, panels + r / panel_rows * panel_stride,
+                                      panel_stride, n_cols);
+  }
+  for (; r + panel_rows <= n_rows; r += panel_rows) {
+    multiply_tile<1, n_tok>(y + r, y_stride, packed, panels + r / panel_rows * panel_stride, panel_stride,
+                            n_cols);
+  }
+  if (r < n_rows) {
+    multiply_last_panel<n_tok>(y + r, y_stride, packed, panels + r / panel_rows * panel_stride, n_rows - r,
+                               n_cols);
+  }
+}
+
+// All tokens, in tiles of n_tok; what is left goes on to smaller tiles.
+template <size_t n_tok>
+inline void multiply_tokens(float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_left,
+                            const float* panels, size_t panel_stride, size_t n_rows, size_t n_cols) noexcept {
+  for (; n_left >= n_tok; n_left -= n_tok) {
+    multiply_block<n_tok>(y, y_stride, x, x_stride, panels, panel_stride, n_rows, n_cols);
+    y += n_tok * y_stride;
+    x += n_tok * x_stride;
+  }
+  if constexpr (n_tok > 1) {
+    if (n_left != 0) {
+      multiply_tokens<n_tok / 2>(y, y_stride, x, x_stride, n_left, panels, panel_stride, n_rows, n_cols);
+    }
+  }
+}
+
+void matmul_panels(float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,
+                   const float* panels, size_t n_rows, size_t n_cols) noexcept {
+  const size_t panel_stride = n_cols * panel_rows;
+  constexpr size_t block_rows = block_panels * panel_rows;
+  for (size_t c = 0; c < n_cols; c += block_cols) {
+    const size_t cols = std::min(block_cols, n_cols - c);
+    for (size_t r = 0; r < n_rows; r += block_rows) {
+      const float* block = panels + r / panel_rows * panel_stride + c * panel_rows;
+      multiply_tokens<tile_tokens>(y + r, y_stride, x + c, x_stride, n_tok, block, panel_stride,
+                                   std::min(block_rows, n_rows - r), cols);
+    }
+  }
+}
+
+// Columns [c, c + n) of rows [r, r + 4), r + 4 <= n_rows.
+inline void pack_rows4(float* panel, const float* w, size_t w_stride, size_t r, size_t c, size_t n) noexcept {
+  const float* rows = w + r * w_stride;
+  size_t i = c;
+  for (; i + 4 <= c + n; i += 4) transpose4(panel + i * panel_rows + r, panel_rows, rows + i, w_stride);
+  for (; i < c + n; ++i) {
+    for (size_t j = 0; j < 4; ++j) panel[i * panel_rows + r + j] = rows[j * w_stride + i];
+  }
+}
+
+void pack_panel(float* panel, const float* w, size_t w_stride, size_t n_rows, size_t n_cols) noexcept {
+  constexpr size_t block = 16;  // columns: one cache line of w, and a part of the panel that stays in L1
+  for (size_t c = 0; c < n_cols; c += block) {
+    const size_t n = std::min(block, n_cols - c);
+    size_t r = 0;
+    for (; r + 4 <= n_rows; r += 4) pack_rows4(panel, w, w_stride, r, c, n);
+    for (; r < panel_rows; ++r) {
+      for (size_t i = c; i < c + n; ++i) panel[i * panel_rows + r] = r < n_rows ? w[r * w_stride + i] : 0.0f;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runnel::simd

@@ -1,0 +1,43 @@
+// All float kernels, for the instruction set that the including file is compiled for.
+#pragma once
+#include "simd/float/attention.h"
+#include "simd/float/elementwise.h"
+#include "simd/float/matmul.h"
+#include "simd/float/matvec.h"
+#include "simd/float/norm.h"
+#include "simd/float/softmax.h"
+
+namespace runnel::simd {
+namespace {
+
+constexpr Kernels float_kernels{
+    .matvec_f32 = matvec_f32,
+    .matvec_f16 = matvec_f16,
+    .matvec_bf16 = matvec_bf16,
+    .matvec_q8_0 = matvec_q8_0,
+    .f16_to_f32 = f16_to_f32,
+    .bf16_to_f32 = bf16_to_f32,
+    .f32_to_f16 = f32_to_f16,
+    .pack_panel = pack_panel,
+    .matmul_panels = matmul_panels,
+    .scores_f32 = scores_f32,
+    .scores_f16 = scores_f16,
+    .mix_f32 = mix_f32,
+    .mix_f16 = mix_f16,
+    .softmax_step = softmax_step,
+    .softmax = softmax,
+    .rms_norm = rms_norm,
+    .layer_norm = layer_norm,
+    .rope_adjacent = rope_adjacent,
+    .rope_halves = rope_halves,
+    .silu_mul = silu_mul,
+    .gelu_mul = gelu_mul,
+    .gelu = gelu,
+    .add = add,
+    .add_scaled = add_scaled,
+    .scale = scale,
+    .soft_cap = soft_cap,
+};
+
+}  // namespace
+}  // namespace runnel::simd

@@ -1,0 +1,99 @@
+// The contract between model code and instruction sets: one function pointer per kernel.
+// To add a kernel: one line here, its definition in simd/isa/scalar.cpp (plain and complete: the
+// specification), one check in tests/kernels/. To add an instruction set: one file simd/isa/<name>.cpp and
+// one row in simd/meson.build.
+//
+// Kernels are leaves: noexcept, no allocation, no threads; the caller splits the rows. Pointers need no
+// alignment beyond their type's. Any n, 0 included, unless said. The result for one row or token does not
+// depend on how many others the same call computes, so that every split of the work gives the same bits.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/q8_0.h"
+
+namespace runnel::simd {
+
+using std::size_t;
+using F16 = std::uint16_t;   // IEEE binary16 bits
+using BF16 = std::uint16_t;  // upper half of a binary32
+
+constexpr size_t panel_rows = 16;  // output rows that lie side by side in a packed panel
+
+// clang-format off
+//  name          result  parameters
+#define RUNNEL_KERNELS(X)                                                                                              \
+  /* y[r] = sum_c w[r,c] x[c];  y: [n_rows], w: [n_rows, n_cols] rows one after another, x: [n_cols].                  \
+     q8_0: n_cols % 32 == 0 */                                                                                         \
+  X(matvec_f32,   void,   (float* y, const float* w, size_t n_rows, size_t n_cols, const float* x))                    \
+  X(matvec_f16,   void,   (float* y, const F16* w, size_t n_rows, size_t n_cols, const float* x))                      \
+  X(matvec_bf16,  void,   (float* y, const BF16* w, size_t n_rows, size_t n_cols, const float* x))                     \
+  X(matvec_q8_0,  void,   (float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols, const float* x))         \
+  /* conversions of n numbers, to nearest even; f16 overflows to infinity */                                           \
+  X(f16_to_f32,   void,   (float* y, const F16* x, size_t n))                                                          \
+  X(bf16_to_f32,  void,   (float* y, const BF16* x, size_t n))                                                         \
+  X(f32_to_f16,   void,   (F16* y, const float* x, size_t n))                                                          \
+  /* panel[c, r] = w[r, c], r < panel_rows, zero from n_rows on;  w: rows w_stride apart, panel: [n_cols, panel_rows] */ \
+  X(pack_panel,   void,   (float* panel, const float* w, size_t w_stride, size_t n_rows, size_t n_cols))               \
+  /* y[t, r] += sum_c x[t, c] panels[r / 16][c, r % 16], r < n_rows, t < n_tok;  panels: [ceil(n_rows / 16), n_cols,   \
+     16]; x, y: rows x_stride, y_stride apart */                                                                       \
+  X(matmul_panels, void,  (float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,                   \
+                           const float* panels, size_t n_rows, size_t n_cols))                                         \
+  /* attention. s[i, j] = q[i] . k[j];  q: [n_q, dim] rows q_stride apart, k: [n_k, dim], s: rows s_stride apart */    \
+  X(scores_f32,   void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const float* k,     \
+                           size_t n_k, size_t dim))                                                                    \
+  X(scores_f16,   void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const F16* k,       \
+                           size_t n_k, size_t dim))                                                                    \
+  /* y[i] += sum_j p[i, j] v[j];  p: rows p_stride apart, v: [n_k, dim], y: [n_q, dim] rows y_stride apart */          \
+  X(mix_f32,      void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const float* v,     \
+                           size_t n_k, size_t dim))                                                                    \
+  X(mix_f16,      void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const F16* v,       \
+                           size_t n_k, size_t dim))                                                                    \
+  /* one step of the online softmax (Milakov and Gimelshein 2018, algorithm 3) over a block of n scores: with          \
+     m = max(*max, s), s[j] = exp(s[j] - m), *sum = *sum exp(*max - m) + sum_j s[j], *max = m; returns                 \
+     exp(old *max - m), by which what was mixed so far is to be scaled. *max starts at -infinity, *sum at 0; a         \
+     score of -infinity is a masked key (s[j] = 0). All masked so far: s = 0, *max stays, returns 1. */                \
+  X(softmax_step, float,  (float* s, size_t n, float* max, float* sum))                                                \
+  X(softmax,      void,   (float* x, size_t n))                              /* in place; n >= 1 */                    \
+  /* y = x / sqrt(mean(x^2) + eps) * gain;  gain: [n] or null (ones) */                                                \
+  X(rms_norm,     void,   (float* y, const float* x, const float* gain, size_t n, float eps))                          \
+  /* y = (x - mean) / sqrt(var + eps) * gain + bias;  gain, bias: [n] or null */                                       \
+  X(layer_norm,   void,   (float* y, const float* x, const float* gain, const float* bias, size_t n, float eps))       \
+  /* rotate pairs in place: (x[2i], x[2i+1]), or (x[i], x[i + n_pairs]); cos, sin: [n_pairs] */                        \
+  X(rope_adjacent, void,  (float* x, const float* cos, const float* sin, size_t n_pairs))                              \
+  X(rope_halves,  void,   (float* x, const float* cos, const float* sin, size_t n_pairs))                              \
+  /* y = act(gate) * up; silu(x) = x / (1 + exp(-x)), gelu the tanh form. y may be gate or up */                       \
+  X(silu_mul,     void,   (float* y, const float* gate, const float* up, size_t n))                                    \
+  X(gelu_mul,     void,   (float* y, const float* gate, const float* up, size_t n))                                    \
+  X(gelu,         void,   (float* y, const float* x, size_t n))              /* y may be x */                          \
+  X(add,          void,   (float* y, const float* x, size_t n))              /* y += x */                              \
+  X(add_scaled,   void,   (float* y, const float* x, float a, size_t n))     /* y += a x */                            \
+  X(scale,        void,   (float* x, float a, size_t n))                     /* x *= a */                              \
+  X(soft_cap,     void,   (float* x, float cap, size_t n))                   /* x = cap tanh(x / cap) */
+// clang-format on
+
+struct Kernels {
+#define X(name, result, params) result(*name) params noexcept = nullptr;
+  RUNNEL_KERNELS(X)
+#undef X
+};
+
+struct IsaRow {
+  const char* name;
+  std::uint32_t needs;     // CpuFeature bits
+  const Kernels* kernels;  // null entries are inherited from the rows below
+};
+
+struct IsaRows {
+  const IsaRow* begin;
+  size_t size;
+};
+
+IsaRows isa_rows() noexcept;            // best first; the last row is "scalar" and complete
+std::uint32_t cpu_features() noexcept;  // what this CPU and its OS allow
+
+// Every entry filled: the named row laid over those below it. Null name: the best this CPU can run. A name
+// that is not built, or that this CPU cannot run: an empty table (all null) and *row = null.
+Kernels select(const char* name, std::uint32_t features, const IsaRow** row) noexcept;
+
+}  // namespace runnel::simd

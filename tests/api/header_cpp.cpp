@@ -1,0 +1,2 @@
+#include <runnel/runnel.h>
+int main(void) { return runnel_version() == 0; }

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Dependencies go one way: cli -> public header, lib -> simd, quant; simd -> quant; quant -> nothing of ours.
+cd "$1" || exit 2
+bad=0
+check() { # directory, pattern of what its includes of ours may be
+  found=$(grep -rnE '^ *#include "' "$1" --include='*.h' --include='*.cpp' --include='*.inc' | grep -vE "#include \"($2)")
+  [ -z "$found" ] || { echo "$1 may include only $2:"; echo "$found"; bad=1; }
+}
+check quant 'quant/'
+check simd 'simd/|quant/'
+check lib 'lib/|simd/|quant/|runnel/runnel\.h'
+check cli '[a-z_0-9]*\.h"|runnel/runnel\.h'  # its own files stand side by side
+# The library never prints, exits, aborts or reads the environment.
+calls='(\bprintf|\bputs|\bputchar|\bperror|std::cout|std::cerr|\bexit|\b_exit|\babort|\bassert|\bgetenv|\bsetenv) *\('
+found=$(grep -rnE "$calls|std::cout|std::cerr|#include <iostream>" quant simd lib --include='*.h' --include='*.cpp' |
+  grep -vE 'static_assert|^[^:]*:[0-9]+: *//')
+[ -z "$found" ] || { echo "not allowed in the library:"; echo "$found"; bad=1; }
+exit $bad

@@ -1,0 +1,264 @@
+// Speed of the kernels on one core, beside what the core can do at best: a plain read of the same memory for
+// the products with a vector, a loop of fused multiply-adds for the others.
+//
+//   bench_kernels --benchmark_filter='matvec|read'
+//   OMP_NUM_THREADS=1 bench_kernels --benchmark_filter='matmul|sgemm|fma'
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "quant/float16.h"
+#include "quant/q8_0.h"
+#include "simd/kernels.h"
+#include "tests/bench/peaks.h"
+#if defined(RUNNEL_BENCH_BLAS)
+#include <cblas.h>
+#endif
+
+namespace runnel::bench {
+namespace {
+
+using benchmark::Counter;
+using simd::BF16;
+using simd::F16;
+using simd::Kernels;
+using simd::size_t;
+
+constexpr size_t n_cols = 4096;                     // of the weight matrices
+constexpr size_t weight_bytes = size_t{256} << 20;  // beyond all but server caches
+
+std::vector<float> random_floats(size_t n) {
+  std::mt19937 engine(1);
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  std::vector<float> x(n);
+  for (float& v : x) v = uniform(engine);
+  return x;
+}
+
+template <class T>
+T make(float v);
+template <>
+float make<float>(float v) {
+  return v;
+}
+template <>
+F16 make<F16>(float v) {
+  return quant::f32_to_f16(v);
+}
+
+// weight_bytes of valid numbers for every 16-bit and 32-bit float format and Q8_0 alike: the bytes 0x3c.
+const std::vector<unsigned char>& weights() {
+  static const std::vector<unsigned char> bytes(weight_bytes, 0x3c);
+  return bytes;
+}
+
+void set_bytes(benchmark::State& state, size_t bytes) {
+  state.counters["bytes"] = Counter(static_cast<double>(bytes) * static_cast<double>(state.iterations()),
+                                    Counter::kIsRate, Counter::kIs1000);
+}
+void set_flops(benchmark::State& state, size_t flops) {
+  state.counters["flop"] = Counter(static_cast<double>(flops) * static_cast<double>(state.iterations()),
+                                   Counter::kIsRate, Counter::kIs1000);
+}
+
+void bench_read(benchmark::State& state) {
+  const void* memory = weights().data();
+  for (auto _ : state) benchmark::DoNotOptimize(read_all(memory, weight_bytes));
+  set_bytes(state, weight_bytes);
+}
+
+// row_bytes: of one row of n_cols weights.
+template <class T, class Fn>
+void bench_matvec(benchmark::State& state, Fn fn, size_t row_bytes) {
+  const size_t n_rows = weight_bytes / row_bytes;
+  const auto* w = reinterpret_cast<const T*>(weights().data());
+  const std::vector<float> x = random_floats(n_cols);
+  std::vector<float> y(n_rows);
+  for (auto _ : state) {
+    fn(y.data(), w, n_rows, n_cols, x.data());
+    benchmark::ClobberMemory();
+  }
+  set_bytes(state, n_rows * row_bytes);
+}
+
+void bench_fma(benchmark::State& state, FmaLoop loop) {
+  constexpr size_t rounds = 1'000'000;
+  size_t flops = 0;
+  for (auto _ : state) flops = loop(rounds);
+  set_flops(state, flops);
+}
+
+struct MatmulShape {
+  size_t n_rows = 2048, n_cols = 2048, n_tok = 256;
+  size_t flops() const { return 2 * n_rows * n_cols * n_tok; }
+};
+
+void bench_matmul(benchmark::State& state, decltype(Kernels::matmul_panels) fn) {
+  MatmulShape shape;
+  shape.n_tok = static_cast<size_t>(state.range(0));
+  const std::vector<float> panels = random_floats(shape.n_rows * shape.n_cols);
+  const std::vector<float> x = random_floats(shape.n_tok * shape.n_cols);
+  std::vector<float> y(shape.n_tok * shape.n_rows);
+  for (auto _ : state) {
+    std::memset(y.data(), 0, y.size() * sizeof(float));
+    fn(y.data(), shape.n_rows, x.data(), shape.n_cols, shape.n_tok, panels.data(), shape.n_rows,
+       shape.n_cols);
+    benchmark::ClobberMemory();
+  }
+  set_flops(state, shape.flops());
+}
+
+#if defined(RUNNEL_BENCH_BLAS)
+void bench_sgemm(benchmark::State& state) {
+  MatmulShape shape;
+  shape.n_tok = static_cast<size_t>(state.range(0));
+  const auto n_rows = static_cast<int>(shape.n_rows);
+  const auto cols = static_cast<int>(shape.n_cols);
+  const auto n_tok = static_cast<int>(shape.n_tok);
+  const std::vector<float> w = random_floats(shape.n_rows * shape.n_cols);
+  const std::vector<float> x = random_floats(shape.n_tok * shape.n_cols);
+  std::vector<float> y(shape.n_tok * shape.n_rows);
+  for (auto _ : state) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n_tok, n_rows, cols, 1.0f, x.data(), cols, w.data(),
+                cols, 0.0f, y.data(), n_rows);
+    benchmark::ClobberMemory();
+  }
+  set_flops(state, shape.flops());
+}
+#endif
+
+void bench_pack_panel(benchmark::State& state, decltype(Kernels::pack_panel) fn) {
+  const std::vector<float> w = random_floats(simd::panel_rows * n_cols);
+  std::vector<float> panel(w.size());
+  for (auto _ : state) {
+    fn(panel.data(), w.data(), n_cols, simd::panel_rows, n_cols);
+    benchmark::ClobberMemory();
+  }
+  set_bytes(state, w.size() * sizeof(float));
+}
+
+// One block of keys or values against range(0) queries that share it; range(1): their dimension.
+constexpr size_t n_keys = 256;
+
+template <class T, class Fn>
+void bench_scores(benchmark::State& state, Fn fn) {
+  const auto n_q = static_cast<size_t>(state.range(0));
+  const auto dim = static_cast<size_t>(state.range(1));
+  const std::vector<float> q = random_floats(n_q * dim);
+  std::vector<T> k;
+  for (const float v : random_floats(n_keys * dim)) k.push_back(make<T>(v));
+  std::vector<float> s(n_q * n_keys);
+  for (auto _ : state) {
+    fn(s.data(), n_keys, q.data(), dim, n_q, k.data(), n_keys, dim);
+    benchmark::ClobberMemory();
+  }
+  set_flops(state, 2 * n_q * n_keys * dim);
+}
+
+template <class T, class Fn>
+void bench_mix(benchmark::State& state, Fn fn) {
+  const auto n_q = static_cast<size_t>(state.range(0));
+  const auto dim = static_cast<size_t>(state.range(1));
+  const std::vector<float> p = random_floats(n_q * n_keys);
+  std::vector<T> v;
+  for (const float element : random_floats(n_keys * dim)) v.push_back(make<T>(element));
+  std::vector<float> y(n_q * dim);
+  for (auto _ : state) {
+    fn(y.data(), dim, p.data(), n_keys, n_q, v.data(), n_keys, dim);
+    benchmark::ClobberMemory();
+  }
+  set_flops(state, 2 * n_q * n_keys * dim);
+}
+
+// call(y, x, n) on n numbers that stay in the L1 cache; reports numbers a second.
+template <class Call>
+void bench_elementwise(benchmark::State& state, Call call) {
+  const std::vector<float> x = random_floats(2048);
+  std::vector<float> y(x.size());
+  for (auto _ : state) {
+    call(y.data(), x.data(), x.size());
+    benchmark::ClobberMemory();
+  }
+  state.counters["numbers"] = Counter(static_cast<double>(x.size()) * static_cast<double>(state.iterations()),
+                                      Counter::kIsRate, Counter::kIs1000);
+}
+
+void register_attention(const std::string& isa, const Kernels& k) {
+  const auto add = [&](const std::string& name, auto bench) {
+    auto* entry = benchmark::RegisterBenchmark((name + "/" + isa).c_str(), bench);
+    for (const int dim : {64, 128}) {
+      for (const int n_q : {1, 4, 8, 32}) entry->Args({n_q, dim});
+    }
+  };
+  add("scores_f32", [fn = k.scores_f32](benchmark::State& state) { bench_scores<float>(state, fn); });
+  add("scores_f16", [fn = k.scores_f16](benchmark::State& state) { bench_scores<F16>(state, fn); });
+  add("mix_f32", [fn = k.mix_f32](benchmark::State& state) { bench_mix<float>(state, fn); });
+  add("mix_f16", [fn = k.mix_f16](benchmark::State& state) { bench_mix<F16>(state, fn); });
+}
+
+void register_elementwise(const std::string& isa, const Kernels& k) {
+  const auto add = [&](const std::string& name, auto call) {
+    benchmark::RegisterBenchmark((name + "/" + isa).c_str(),
+                                 [call](benchmark::State& state) { bench_elementwise(state, call); });
+  };
+  add("silu_mul", [k](float* y, const float* x, size_t n) { k.silu_mul(y, x, x, n); });
+  add("gelu", [k](float* y, const float* x, size_t n) { k.gelu(y, x, n); });
+  add("rms_norm", [k](float* y, const float* x, size_t n) { k.rms_norm(y, x, x, n, 1e-5f); });
+  add("softmax", [k](float* y, const float* x, size_t n) {
+    std::memcpy(y, x, n * sizeof *y);
+    k.softmax(y, n);
+  });
+}
+
+void register_row(const std::string& isa, const Kernels& k) {
+  const auto name = [&](const char* kernel) { return kernel + ("/" + isa); };
+  const auto matvec = [&](const char* kernel, auto bench) {
+    benchmark::RegisterBenchmark(name(kernel).c_str(), bench)->Unit(benchmark::kMillisecond);
+  };
+  matvec("matvec_f32", [k](benchmark::State& s) { bench_matvec<float>(s, k.matvec_f32, n_cols * 4); });
+  matvec("matvec_f16", [k](benchmark::State& s) { bench_matvec<F16>(s, k.matvec_f16, n_cols * 2); });
+  matvec("matvec_bf16", [k](benchmark::State& s) { bench_matvec<BF16>(s, k.matvec_bf16, n_cols * 2); });
+  matvec("matvec_q8_0", [k](benchmark::State& s) {
+    using quant::BlockQ8_0;
+    bench_matvec<BlockQ8_0>(s, k.matvec_q8_0, n_cols / BlockQ8_0::size * sizeof(BlockQ8_0));
+  });
+  benchmark::RegisterBenchmark(name("matmul_panels").c_str(), bench_matmul, k.matmul_panels)
+      ->Unit(benchmark::kMillisecond)
+      ->Arg(256)
+      ->Arg(8);
+  benchmark::RegisterBenchmark(name("pack_panel").c_str(), bench_pack_panel, k.pack_panel);
+  register_attention(isa, k);
+  register_elementwise(isa, k);
+}
+
+void register_all() {
+  benchmark::RegisterBenchmark("read", bench_read)->Unit(benchmark::kMillisecond);
+#if defined(RUNNEL_BENCH_BLAS)
+  benchmark::RegisterBenchmark("sgemm", bench_sgemm)->Unit(benchmark::kMillisecond)->Arg(256)->Arg(8);
+#endif
+  const simd::IsaRows rows = simd::isa_rows();
+  for (size_t i = 0; i < rows.size; ++i) {
+    const simd::IsaRow* row = nullptr;
+    const Kernels kernels = simd::select(rows.begin[i].name, simd::cpu_features(), &row);
+    if (row == nullptr) continue;
+    for (const NamedFmaLoop& peak : fma_loops) {
+      if (std::strcmp(peak.isa, row->name) != 0) continue;
+      benchmark::RegisterBenchmark((std::string("fma/") + peak.isa).c_str(), bench_fma, peak.loop);
+    }
+    register_row(row->name, kernels);
+  }
+}
+
+}  // namespace
+}  // namespace runnel::bench
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  runnel::bench::register_all();
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

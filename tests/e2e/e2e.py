@@ -1,0 +1,90 @@
+"""What the end-to-end tests share: the program under test, its data, and how to run it."""
+
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import unittest
+
+RUNNEL = os.environ["RUNNEL"]
+SOURCE_ROOT = pathlib.Path(os.environ["RUNNEL_SOURCE_ROOT"])
+DEMO = SOURCE_ROOT / "cli" / "demo" / "runnel-demo-f16.gguf"
+SHARED = SOURCE_ROOT.parent / "shared"
+TIMEOUT_S = 300
+
+QUESTION = "I want to book a table for two in San Jose."
+ANSWER = "What time would you like to eat?"
+OTHER_QUESTION = "Can you find me a cheap hotel in Paris?"
+OTHER_ANSWER = (
+    "I found 10 hotels. How about the 1 star hotel called Ac Hotel By Marriott Paris Porte Maillot?"
+)
+
+
+class Result:
+    """stdout and stderr are bytes; a code below 0 is the signal that ended the program."""
+
+    def __init__(self, process):
+        self.code = process.returncode
+        self.out = process.stdout
+        self.err = process.stderr.decode("utf-8", "replace")
+
+    def __repr__(self):
+        return f"code {self.code}, out {self.out!r}, err {self.err!r}"
+
+
+def run(*arguments, stdin=b""):
+    command = [RUNNEL, *map(str, arguments)]
+    return Result(subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S))
+
+
+def shared(name):
+    """A file of the reference data; the test is skipped where there is none."""
+    path = SHARED / name
+    if not path.exists():
+        raise unittest.SkipTest(f"no reference data: {path} is absent")
+    return path
+
+
+class TestCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def succeed(self, *arguments, stdin=b""):
+        result = run(*arguments, stdin=stdin)
+        self.assertEqual(result.code, 0, f"runnel {arguments}: {result}")
+        return result
+
+    def fail_cleanly(self, *arguments, stdin=b"", code=None, naming=""):
+        """One line on standard error that names the trouble, nothing on standard output, no signal."""
+        result = run(*arguments, stdin=stdin)
+        what = f"runnel {arguments}: {result}"
+        if code is None:
+            self.assertIn(result.code, (1, 2), what)
+        else:
+            self.assertEqual(result.code, code, what)
+        self.assertEqual(result.out, b"", what)
+        self.assertTrue(result.err.startswith("runnel: "), what)
+        self.assertEqual(result.err.count("\n"), 1, what)
+        self.assertTrue(result.err.endswith("\n"), what)
+        self.assertIn(naming, result.err, what)
+        return result
+
+
+def patched(data, key, change):
+    """GGUF bytes with the value after a length-prefixed string `key` changed: change(data, offset after key)."""
+    at = data.index(struct.pack("<Q", len(key)) + key) + 8 + len(key)
+    changed = bytearray(data)
+    change(changed, at)
+    return bytes(changed)
+
+
+def main():
+    unittest.main(verbosity=2)

@@ -1,0 +1,122 @@
+"""Bad input: one clear line, an exit code other than 0, never a signal."""
+
+import struct
+
+import e2e
+
+
+def rename_architecture(data, at):
+    # u32 type 8 (string), u64 length, text
+    length = struct.unpack_from("<Q", data, at + 4)[0]
+    data[at + 12 : at + 12 + length] = b"x" * length
+
+
+def change_tensor_type(data, at):
+    # u32 rank, u64 extent[rank], u32 type
+    rank = struct.unpack_from("<I", data, at)[0]
+    struct.pack_into("<I", data, at + 4 + 8 * rank, 9999)
+
+
+def commands(model, folder):
+    """Every command on one model file."""
+    yield "chat", model
+    yield "generate", model, "-p", "Hello", "-n", "2"
+    yield "info", model
+    yield "tokenize", model, "-p", "Hello"
+    yield "perplexity", model, "-p", "Hello " * 40, "-c", "16"
+    yield "logits", model, "--tokens", "1,2", "--out", folder / "logits.f32"
+
+
+class BadFiles(e2e.TestCase):
+    def check(self, path, naming="", without=()):
+        for arguments in commands(path, self.folder):
+            if arguments[0] not in without:
+                self.fail_cleanly(*arguments, stdin=b"Hello\n", code=1, naming=naming or str(path))
+
+    def test_missing(self):
+        self.check(self.folder / "missing.gguf")
+
+    def test_directory(self):
+        self.check(self.folder)
+
+    def test_empty(self):
+        self.check(self.write("empty.gguf", b""))
+
+    def test_text(self):
+        self.check(self.write("text.gguf", b"Call me Ishmael. Some years ago, never mind how long precisely...\n" * 9))
+
+    def test_truncated(self):
+        data = e2e.DEMO.read_bytes()
+        for n_bytes in (3, 4, 20, 1000, 50_000):
+            self.check(self.write(f"cut{n_bytes}.gguf", data[:n_bytes]))
+        # With all of its tokenizer a file still tokenizes.
+        self.check(self.write("cut.gguf", data[: len(data) // 2]), without=("tokenize",))
+
+    def test_unknown_architecture(self):
+        data = e2e.patched(e2e.DEMO.read_bytes(), b"general.architecture", rename_architecture)
+        self.check(self.write("unknown.gguf", data), naming="xxxxx", without=("tokenize",))
+
+    def test_unknown_tensor_type(self):
+        data = e2e.patched(e2e.DEMO.read_bytes(), b"output_norm.weight", change_tensor_type)
+        self.check(self.write("type.gguf", data), naming="9999", without=("tokenize",))
+
+    def test_a_line_break_in_a_name_stays_on_the_line(self):
+        self.fail_cleanly("info", "no such\nfile\x1b[31m", code=1)
+
+
+class BadFlags(e2e.TestCase):
+    def bad(self, *arguments, naming=""):
+        self.fail_cleanly(*arguments, stdin=b"Hello\n", naming=naming)
+
+    def test_numbers(self):
+        numbers = ("-1", "-9223372036854775809", "18446744073709551616", "1e30", "nan", "inf", "abc", "", "0x10", "5 5")
+        for flag in ("--threads", "--window", "--sinks", "--batch", "--top-k"):
+            for number in numbers:
+                self.bad("chat", flag, number, naming=flag)
+        for flag in ("--temp", "--top-p", "--min-p", "--typical-p", "--repetition-penalty"):
+            for number in ("-1", "1e30", "nan", "abc", ""):
+                self.bad("generate", e2e.DEMO, "-p", "x", flag, number)
+        for number in ("-2", "99999999999999999999", "1.5", "abc", ""):
+            self.bad("generate", e2e.DEMO, "-p", "x", "-n", number, naming="--n-tokens")
+        for number in ("-1", "0", "1", "99999999999999999999", "abc", ""):
+            self.bad("perplexity", e2e.DEMO, "-p", "Hello", "-c", number, naming="--chunk")
+        for number in ("-1", "0", "99999999999999999999", "abc"):
+            self.bad("perplexity", e2e.DEMO, "-p", "Hello", "--chunks", number, naming="--chunks")
+
+    def test_huge_windows_need_memory_or_fail(self):
+        for flags in (("--window", "16777216"), ("--sinks", "1048576", "--window", "16777216"), ("--batch", "65536")):
+            result = e2e.run("generate", e2e.DEMO, "-p", "x", "-n", "2", "--greedy", *flags)
+            self.assertIn(result.code, (0, 1), f"{flags}: {result}")
+
+    def test_choices(self):
+        self.bad("chat", "--cache", "f12", naming="f16")
+        self.bad("chat", "--isa", "abacus", naming="abacus")
+        self.bad("chat", "--template", "{% abacus %}", naming="template")
+        self.bad("chat", "--ignore-eos=perhaps", naming="--ignore-eos")
+        self.bad("generate", e2e.DEMO, "-p", "x", "--logit-bias", "1", naming="--logit-bias")
+        self.bad("generate", e2e.DEMO, "-p", "x", "--logit-bias", "99999999=1")
+
+    def test_the_command_line(self):
+        for arguments in (
+            ("abacus",),
+            ("chat", "--abacus"),
+            ("chat", e2e.DEMO, "second.gguf"),
+            ("generate",),
+            ("generate", e2e.DEMO, "-p"),
+            ("generate", e2e.DEMO, "-p", "x", "-f", "y"),
+            ("generate", e2e.DEMO, "-p", "x", "--greedy", "--temp", "1"),
+            ("tokenize", "-p", "x"),
+            ("perplexity", e2e.DEMO, "-p", "x", "--stream", "-c", "16"),
+            ("logits", e2e.DEMO),
+            ("logits", e2e.DEMO, "--tokens", "1"),
+            ("--abacus",),
+        ):
+            self.fail_cleanly(*arguments, code=2, naming="--help")
+
+    def test_texts_that_cannot_be_read(self):
+        for command in ("generate", "tokenize", "perplexity"):
+            self.fail_cleanly(command, e2e.DEMO, "-f", self.folder / "missing.txt", code=1, naming="missing.txt")
+            self.fail_cleanly(command, e2e.DEMO, "-f", self.folder, code=1, naming=str(self.folder))
+
+
+e2e.main()

@@ -1,0 +1,81 @@
+"""runnel chat through pipes: answers on standard output and nothing else."""
+
+import signal
+import subprocess
+import time
+
+import e2e
+
+
+class PipedChat(e2e.TestCase):
+    def test_answers_as_the_reference_does(self):
+        for question, answer in ((e2e.QUESTION, e2e.ANSWER), (e2e.OTHER_QUESTION, e2e.OTHER_ANSWER)):
+            result = self.succeed("chat", "--greedy", stdin=f"{question}\n".encode())
+            self.assertEqual(result.out.decode(), answer + "\n")
+            self.assertEqual(result.err, "")
+
+    def test_each_line_is_a_turn(self):
+        lines = f"{e2e.QUESTION}\n\nAt 7 pm please.\r\nThank you"  # an empty line; CRLF; no newline at the end
+        result = self.succeed("chat", e2e.DEMO, "--greedy", stdin=lines.encode())
+        answers = result.out.decode().splitlines()
+        self.assertEqual(answers[0], e2e.ANSWER)
+        self.assertEqual(len(answers), 3, result)
+        self.assertTrue(all(answers), result)
+
+    def test_later_turns_see_earlier_ones(self):
+        after = self.succeed("chat", "--greedy", stdin=f"{e2e.QUESTION}\nAt 7 pm.\n".encode())
+        alone = self.succeed("chat", "--greedy", stdin=b"At 7 pm.\n")
+        self.assertNotEqual(after.out.splitlines()[1], alone.out.splitlines()[0])
+
+    def test_a_conversation_longer_than_the_window_goes_on(self):
+        lines = f"{e2e.QUESTION}\nAt 7 pm.\n".encode() * 10
+        result = self.succeed("chat", "--window", "60", "--sinks", "4", "--greedy", "-n", "40", stdin=lines)
+        self.assertGreaterEqual(len(result.out.splitlines()), 15)
+
+    def test_sampling_repeats_with_its_seed(self):
+        answers = [
+            self.succeed("chat", "--temp", "1.5", "--seed", seed, stdin=b"Find me a film.\n").out
+            for seed in (1, 1, 2, 3, 4)
+        ]
+        self.assertEqual(answers[0], answers[1])
+        self.assertGreater(len(set(answers)), 1)
+
+    def test_the_answer_can_be_limited(self):
+        result = self.succeed("chat", "--greedy", "-n", "2", stdin=f"{e2e.QUESTION}\n".encode())
+        self.assertTrue(e2e.ANSWER.startswith(result.out.decode().strip()), result)
+        self.assertLess(len(result.out), len(e2e.ANSWER))
+
+    def test_no_input_is_no_answer(self):
+        self.assertEqual(self.succeed("chat", stdin=b"").out, b"")
+
+    def test_any_bytes_are_a_message(self):
+        self.succeed("chat", "-n", "5", stdin=b"\xff\xfe\x00caf\xc3\xa9 \xf0\x9f\x8c\x8a <|end|></s>\n")
+
+    def test_a_system_prompt_is_taken(self):
+        result = self.succeed("chat", "--system", "You are a bank.", "--greedy", stdin=b"Hello!\n")
+        self.assertTrue(result.out.strip())
+
+    def test_a_model_without_a_form_says_how_to_give_one(self):
+        model = e2e.shared("models/stories260K-f32.gguf")
+        self.fail_cleanly("chat", model, stdin=b"Hello\n", code=1, naming="template")
+        self.succeed("chat", model, "--template", "chatml", "-n", "5", stdin=b"Hello\n")
+
+    def test_for_ever_lasts_until_interrupted(self):
+        with subprocess.Popen(
+            [e2e.RUNNEL, "chat", "--forever", "--greedy"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        ) as process:
+            process.stdin.write(b"Hello!\n")
+            process.stdin.flush()
+            self.assertTrue(process.stdout.read(400))  # more than any answer of this model
+            time.sleep(0.1)
+            self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=e2e.TIMEOUT_S)
+            self.assertEqual(process.returncode, 130)
+
+
+e2e.main()

@@ -1,0 +1,119 @@
+"""runnel generate: exactly the prompt and the text."""
+
+import json
+import signal
+import subprocess
+
+import e2e
+
+STORY = (
+    "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw "
+    "a big, red ball. She wanted to play with it, but it was too high."
+)
+PROMPT = f" <|user|>{e2e.QUESTION}<|end|><|assistant|>"
+
+
+class Generate(e2e.TestCase):
+    def test_the_reference_story(self):
+        model = e2e.shared("models/stories260K-f32.gguf")
+        result = self.succeed("generate", model, "-p", "Once upon a time", "-n", "57", "--greedy")
+        self.assertEqual(result.out.decode(), STORY + "\n")
+        self.assertIn("tokens", result.err)
+
+    def test_ends_with_the_turn(self):
+        result = self.succeed("generate", e2e.DEMO, "-p", PROMPT, "--greedy", "--quiet")
+        self.assertEqual(result.out.decode(), PROMPT + e2e.ANSWER + "\n")
+        self.assertEqual(result.err, "")
+
+    def test_goes_on_when_ends_are_ignored(self):
+        ended = self.succeed("generate", e2e.DEMO, "-p", PROMPT, "--greedy", "-n", "60", "--json")
+        went_on = self.succeed(
+            "generate", e2e.DEMO, "-p", PROMPT, "--greedy", "-n", "60", "--json", "--ignore-eos"
+        )
+        self.assertLess(json.loads(ended.out)["generated_tokens"], 60)
+        self.assertEqual(json.loads(went_on.out)["generated_tokens"], 60)
+
+    def test_json(self):
+        result = self.succeed("generate", e2e.DEMO, "-p", PROMPT, "--greedy", "--json")
+        report = json.loads(result.out)
+        self.assertEqual((report["prompt"], report["text"]), (PROMPT, e2e.ANSWER))
+        self.assertEqual(report["finish"], "end")
+        self.assertGreater(report["prompt_tokens"], 10)
+        self.assertGreater(report["generated_tokens_per_s"], 0)
+
+    def test_stop_texts(self):
+        result = self.succeed(
+            "generate", e2e.DEMO, "-p", PROMPT, "--greedy", "--json", "--stop", "nothing of it", "--stop", " you"
+        )
+        report = json.loads(result.out)
+        self.assertEqual(report["text"], e2e.ANSWER.split(" you")[0])
+        self.assertEqual(report["finish"], "stop text")
+
+    def test_prompt_from_file_and_input(self):
+        path = self.write("prompt.txt", PROMPT.encode())
+        for arguments, stdin in ((["-f", path], b""), (["-f", "-"], PROMPT.encode()), ([], PROMPT.encode())):
+            result = self.succeed("generate", e2e.DEMO, *arguments, "--greedy", stdin=stdin)
+            self.assertEqual(result.out.decode(), PROMPT + e2e.ANSWER + "\n")
+
+    def test_special_tokens_can_be_plain_text(self):
+        parsed = self.succeed("generate", e2e.DEMO, "-p", PROMPT, "-n", "1", "--json", "--no-bos")
+        plain = self.succeed(
+            "generate", e2e.DEMO, "-p", PROMPT, "-n", "1", "--json", "--no-bos", "--no-parse-special"
+        )
+        self.assertGreater(json.loads(plain.out)["prompt_tokens"], json.loads(parsed.out)["prompt_tokens"])
+
+    def test_threads_do_not_change_the_text(self):
+        texts = {
+            self.succeed("generate", e2e.DEMO, "-p", "It was", "-n", "80", "-t", threads, "--seed", "7").out
+            for threads in (1, 2, 3)
+        }
+        self.assertEqual(len(texts), 1)
+
+    def test_a_prompt_longer_than_the_window(self):
+        result = self.succeed("generate", e2e.DEMO, "-p", "A word. " * 500, "-n", "5", "--json", "--window", "64")
+        report = json.loads(result.out)
+        self.assertEqual(report["generated_tokens"], 5)
+        self.assertGreater(report["evicted_tokens"], 500)
+
+    def test_without_end_until_interrupted(self):
+        with subprocess.Popen(
+            [e2e.RUNNEL, "generate", str(e2e.DEMO), "-p", "It was", "-n", "-1"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        ) as process:
+            start = process.stdout.read(500)
+            process.send_signal(signal.SIGINT)
+            rest, notes = process.communicate(timeout=e2e.TIMEOUT_S)
+        self.assertEqual(process.returncode, 130)
+        self.assertTrue((start + rest).startswith(b"It was"))
+        (start + rest).decode("utf-8")  # whole characters only
+        self.assertIn(b"stopped", notes)
+
+    def test_a_reader_that_leaves(self):
+        with subprocess.Popen(
+            [e2e.RUNNEL, "generate", str(e2e.DEMO), "-p", "It was", "-n", "-1"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            process.stdout.read(10)
+            process.stdout.close()
+            notes = process.stderr.read()
+            process.wait(timeout=e2e.TIMEOUT_S)
+        self.assertEqual((process.returncode, notes), (0, b""))
+
+    def test_a_full_disk(self):
+        with open("/dev/full", "wb") as full:
+            process = subprocess.run(
+                [e2e.RUNNEL, "generate", str(e2e.DEMO), "-p", "It was", "-n", "5"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                timeout=e2e.TIMEOUT_S,
+            )
+        self.assertEqual(process.returncode, 1)
+        self.assertIn(b"cannot write", process.stderr)
+
+
+e2e.main()

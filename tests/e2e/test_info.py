@@ -1,0 +1,67 @@
+"""runnel info, --help and --version."""
+
+import json
+import re
+
+import e2e
+
+COMMANDS = ("chat", "generate", "info", "tokenize", "perplexity", "logits")
+
+
+class Info(e2e.TestCase):
+    def test_the_demo_model(self):
+        report = json.loads(self.succeed("info", e2e.DEMO, "--json", "--all").out)
+        model = report["model"]
+        self.assertEqual((model["architecture"], model["tokenizer"]), ("llama", "llama"))
+        shape = [model[key] for key in ("n_layer", "n_embd", "n_head", "n_head_kv", "head_dim", "n_ff", "n_vocab")]
+        self.assertEqual(shape, [6, 256, 4, 2, 64, 704, 4096])
+        self.assertEqual(model["n_ctx_train"], 512)
+        self.assertEqual(model["token_bos"], 1)
+        self.assertEqual(sum(kind["bytes"] for kind in model["tensor_types"].values()), model["weight_bytes"])
+        self.assertEqual(sum(tensor["bytes"] for tensor in model["tensors"]), model["weight_bytes"])
+        self.assertEqual(model["metadata"]["general.architecture"], "llama")
+        self.assertGreater(model["session"]["cache_bytes"], 0)
+        self.assertIn(report["machine"]["isa"], report["machine"]["isa_available"])
+        self.assertGreaterEqual(report["machine"]["default_threads"], 1)
+
+    def test_a_larger_window_needs_a_larger_cache(self):
+        sizes = [
+            json.loads(self.succeed("info", "--json", "--window", window).out)["model"]["session"]["cache_bytes"]
+            for window in (128, 4096)
+        ]
+        self.assertGreater(sizes[1], 8 * sizes[0])
+
+    def test_for_people(self):
+        text = self.succeed("info", "--all").out.decode()
+        for word in ("kernels", "OpenBLAS", "threads", "llama", "F16", "cache", "token_embd.weight"):
+            self.assertIn(word, text)
+
+    def test_a_vocabulary_alone(self):
+        report = json.loads(self.succeed("info", e2e.shared("tokenizers/ggml-vocab-gpt-2.gguf"), "--json").out)
+        self.assertEqual((report["model"]["tokenizer"], report["model"]["has_weights"]), ("gpt2", 0))
+
+
+class Help(e2e.TestCase):
+    def test_no_command_is_help(self):
+        self.assertEqual(self.succeed().out, self.succeed("--help").out)
+
+    def test_every_command_has_help_with_examples(self):
+        overview = self.succeed("--help").out.decode()
+        for command in COMMANDS:
+            self.assertIn(f"\n  {command} ", overview)
+            text = self.succeed(command, "--help").out.decode()
+            self.assertIn(f"Examples:\n  runnel {command}", text)
+
+    def test_version(self):
+        self.assertRegex(self.succeed("--version").out.decode(), r"^runnel \d+\.\d+\.\d+\n$")
+
+    def test_every_setting_is_an_option(self):
+        text = self.succeed("chat", "--help").out.decode()
+        options = set(re.findall(r"--[a-z-]+", text))
+        self.assertLessEqual(
+            {"--threads", "--sinks", "--window", "--cache", "--temperature", "--temp", "--top-k", "--top-p", "--min-p"},
+            options,
+        )
+
+
+e2e.main()

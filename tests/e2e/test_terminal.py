@@ -1,0 +1,163 @@
+"""runnel chat on a terminal: typing, commands, Ctrl-C and Ctrl-D."""
+
+import os
+import pty
+import select
+import signal
+import time
+
+import e2e
+
+CTRL_C, CTRL_D = b"\x03", b"\x04"
+
+
+class Terminal:
+    """The program on a terminal of its own; the history goes to a folder."""
+
+    def __init__(self, folder, *arguments):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.environ.update({"TERM": "xterm", "XDG_STATE_HOME": str(folder), "LC_ALL": "C.UTF-8"})
+            os.execv(e2e.RUNNEL, [e2e.RUNNEL, *arguments])
+        self.seen = b""
+
+    def type(self, keys):
+        os.write(self.fd, keys if isinstance(keys, bytes) else keys.encode())
+
+    def read_some(self, seconds):
+        if not select.select([self.fd], [], [], seconds)[0]:
+            return b""
+        try:
+            return os.read(self.fd, 65536)
+        except OSError:  # the program has closed the terminal
+            return b""
+
+    def expect(self, text):
+        """Reads until the text comes; what was read up to its end is returned and done with."""
+        wanted = text.encode()
+        end = time.monotonic() + 60
+        while wanted not in self.seen:
+            if time.monotonic() > end:
+                raise AssertionError(f"no {text!r} in {self.seen!r}")
+            self.seen += self.read_some(1)
+        at = self.seen.index(wanted) + len(wanted)
+        before, self.seen = self.seen[:at], self.seen[at:]
+        return before
+
+    def quiet(self, seconds=0.5):
+        """Whether nothing comes for so long."""
+        return not self.seen and not self.read_some(seconds)
+
+    def exit_code(self):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            self.seen += self.read_some(0.05)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.pid = 0
+                return os.waitstatus_to_exitcode(status)
+        raise AssertionError(f"still running: {self.seen!r}")
+
+    def close(self):
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+class TerminalChat(e2e.TestCase):
+    def start(self, *arguments):
+        terminal = Terminal(self.folder, "chat", *arguments)
+        self.addCleanup(terminal.close)
+        terminal.expect("/help")
+        terminal.expect("> ")
+        return terminal
+
+    def test_answers_and_leaves_on_ctrl_d(self):
+        terminal = self.start("--greedy")
+        terminal.type(e2e.QUESTION + "\n")
+        terminal.expect(e2e.ANSWER)
+        terminal.expect("tokens/s]")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_commands(self):
+        terminal = self.start("--greedy")
+        terminal.type("/help\n")
+        for name in ("/reset", "/system", "/stats", "/set", "/regen"):
+            terminal.expect(name)
+        terminal.type("/regen\n")  # nothing to answer again: told, and the chat goes on
+        terminal.expect("> ")
+        terminal.type("/abacus\n")
+        terminal.expect("no command /abacus")
+        terminal.type(e2e.QUESTION + "\n")
+        terminal.expect(e2e.ANSWER)
+        terminal.expect("tokens/s]")
+        terminal.type("/regen\n")
+        terminal.expect(e2e.ANSWER)  # greedy: the same again
+        terminal.type("/set temp 0.25\n")
+        terminal.expect("temperature = 0.25")
+        terminal.type("/set temp hot\n")
+        terminal.expect("from 0 to 100")
+        terminal.type("/set temp 0\n")
+        terminal.expect("temperature = 0")
+        terminal.type("/stats\n")
+        terminal.expect("tokens so far")
+        terminal.type("/reset\n")
+        terminal.expect("starts over")
+        terminal.type(e2e.OTHER_QUESTION + "\n")
+        terminal.expect(e2e.OTHER_ANSWER)  # as if nothing had been said before
+        terminal.type("/system You are a bank.\n")
+        terminal.expect("system prompt")
+        terminal.type("/quit\n")
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(self):
+        terminal = self.start("--forever", "--greedy")
+        terminal.type("Hello!\n")
+        terminal.expect("\n")
+        time.sleep(0.5)
+        terminal.type(CTRL_C)
+        terminal.expect("tokens/s]")
+        terminal.expect("> ")
+        terminal.seen = b""
+        self.assertTrue(terminal.quiet())
+        terminal.type("/stats\n")
+        terminal.expect("tokens so far")
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_ctrl_c_twice_leaves(self):
+        terminal = self.start()
+        terminal.type("half a line" + CTRL_C.decode())
+        terminal.expect("Ctrl-C again")
+        terminal.type("/stats\n")  # the half line is gone, and the count starts anew
+        terminal.expect("tokens so far")
+        terminal.expect("> ")
+        terminal.type(CTRL_C)
+        terminal.expect("Ctrl-C again")
+        terminal.expect("> ")
+        terminal.type(CTRL_C)
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_editing_history_and_completion(self):
+        terminal = self.start("--greedy")
+        terminal.type("/stax\x7fts\n")  # backspace
+        terminal.expect("tokens so far")
+        terminal.expect("> ")
+        terminal.type("\x10\n")  # Ctrl-P: the line before
+        terminal.expect("tokens so far")
+        terminal.expect("> ")
+        terminal.type("/stat\t\n")
+        terminal.expect("tokens so far")
+        terminal.expect("> ")
+        terminal.type("caf\u00e9x\x7f\x7f\x7f\x7f\x7f/stats\n")  # an accent is one character
+        terminal.expect("tokens so far")
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertIn("/stats", (self.folder / "runnel" / "history").read_text())
+
+
+e2e.main()

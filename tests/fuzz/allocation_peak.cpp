@@ -1,0 +1,58 @@
+#include "tests/fuzz/allocation_peak.h"
+
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<std::size_t> in_use{0};
+std::atomic<std::size_t> peak{0};
+std::atomic<std::size_t> in_use_at_reset{0};
+
+void* allocate(std::size_t n, std::size_t alignment) noexcept {
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, alignment, n > 0 ? n : 1) != 0) return nullptr;
+  const std::size_t now = in_use += ::malloc_usable_size(memory);
+  for (std::size_t most = peak; now > most && !peak.compare_exchange_weak(most, now);) continue;
+  return memory;
+}
+
+void* allocate_or_throw(std::size_t n, std::size_t alignment) {
+  if (void* memory = allocate(n, alignment)) return memory;
+  throw std::bad_alloc();
+}
+
+void release(void* memory) noexcept {
+  if (memory != nullptr) in_use -= ::malloc_usable_size(memory);
+  std::free(memory);
+}
+
+constexpr std::size_t default_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+
+}  // namespace
+
+namespace runnel::test {
+
+std::size_t allocation_peak() { return peak - in_use_at_reset; }
+
+void reset_allocation_peak() {
+  in_use_at_reset = in_use.load();
+  peak = in_use.load();
+}
+
+}  // namespace runnel::test
+
+// The array forms call these.
+void* operator new(std::size_t n) { return allocate_or_throw(n, default_alignment); }
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return allocate(n, default_alignment); }
+void* operator new(std::size_t n, std::align_val_t a) {
+  return allocate_or_throw(n, static_cast<std::size_t>(a));
+}
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }

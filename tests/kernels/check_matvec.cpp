@@ -1,0 +1,87 @@
+#include <cmath>
+#include <vector>
+
+#include "quant/q8_0.h"
+#include "tests/kernels/kcheck.h"
+
+namespace runnel::simd {
+namespace {
+
+// w: n_rows rows of row_size elements. value(r, c) is the weight in double.
+template <class T, class Fn, class Value>
+void compare_matvec(Fn fn, const Guarded<T>& w, std::size_t n_rows, std::size_t row_size, std::size_t n_cols,
+                    Random& random, Value value, Report& report) {
+  Guarded<float> x(n_cols);
+  Guarded<float> y(n_rows);
+  fill(x, random, n_cols % 2 == 1);
+  fn(y.data(), w.data(), n_rows, n_cols, x.data());
+  report.expect(y.intact(), "[%zu, %zu] wrote before y", n_rows, n_cols);
+  for (std::size_t r = 0; r < n_rows; ++r) {
+    double exact = 0.0;
+    double mass = 0.0;
+    for (std::size_t c = 0; c < n_cols; ++c) {
+      const double product = value(r, c) * static_cast<double>(x[c]);
+      exact += product;
+      mass += std::fabs(product);
+    }
+    report.near(static_cast<double>(y[r]), exact, sum_tolerance(mass, n_cols), "[%zu, %zu] row %zu", n_rows,
+                n_cols, r);
+    float alone = 0.0f;
+    fn(&alone, w.data() + r * row_size, 1, n_cols, x.data());
+    report.expect(same_bits(&alone, &y[r], 1), "[%zu, %zu] row %zu alone has other bits", n_rows, n_cols, r);
+  }
+}
+
+std::vector<std::size_t> row_counts() { return {0, 1, 2, 3, 4, 5, 6, 7, 8, 11}; }
+
+template <class Format, class Fn>
+void check_matvec(Fn fn, Report& report) {
+  using T = typename Format::Element;
+  Random random;
+  std::vector<std::size_t> col_counts = {256, 1000, 4099};
+  for (std::size_t n = 0; n <= 130; ++n) col_counts.push_back(n);
+  for (const std::size_t n_cols : col_counts) {
+    for (const std::size_t n_rows : row_counts()) {
+      Guarded<T> w(n_rows * n_cols);
+      for (T& element : w) element = Format::make(random.number());
+      compare_matvec(
+          fn, w, n_rows, n_cols, n_cols, random,
+          [&](std::size_t r, std::size_t c) { return Format::value(w[r * n_cols + c]); }, report);
+    }
+  }
+}
+
+}  // namespace
+
+void check_matvec_f32(const Kernels& kernels, Report& report) {
+  check_matvec<FormatF32>(kernels.matvec_f32, report);
+}
+void check_matvec_f16(const Kernels& kernels, Report& report) {
+  check_matvec<FormatF16>(kernels.matvec_f16, report);
+}
+void check_matvec_bf16(const Kernels& kernels, Report& report) {
+  check_matvec<FormatBf16>(kernels.matvec_bf16, report);
+}
+
+void check_matvec_q8_0(const Kernels& kernels, Report& report) {
+  constexpr std::size_t size = quant::BlockQ8_0::size;
+  Random random;
+  for (std::size_t n_blocks = 0; n_blocks <= 17; ++n_blocks) {
+    for (const std::size_t n_rows : row_counts()) {
+      Guarded<quant::BlockQ8_0> w(n_rows * n_blocks);
+      for (quant::BlockQ8_0& block : w) {
+        block.d = quant::f32_to_f16(random.number(n_blocks % 3 == 2) * 0.01f);
+        for (std::int8_t& q : block.qs) q = static_cast<std::int8_t>(random.bits());
+      }
+      compare_matvec(
+          kernels.matvec_q8_0, w, n_rows, n_blocks, n_blocks * size, random,
+          [&](std::size_t r, std::size_t c) {
+            const quant::BlockQ8_0& block = w[r * n_blocks + c / size];
+            return static_cast<double>(quant::f16_to_f32(block.d)) * block.qs[c % size];
+          },
+          report);
+    }
+  }
+}
+
+}  // namespace runnel::simd

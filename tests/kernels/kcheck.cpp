@@ -1,0 +1,128 @@
+// kcheck ISA      checks every kernel that the row supplies; exit status 77: this CPU cannot run it
+// kcheck select   checks the choice among the rows
+#include "tests/kernels/kcheck.h"
+
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace runnel::simd {
+
+bool Report::print(const char* format, std::va_list args) {
+  constexpr std::size_t max_printed = 5;
+  if (++failures_ > max_printed) return false;
+  std::printf("    ");
+  std::vprintf(format, args);
+  std::printf("\n");
+  return true;
+}
+
+void Report::expect(bool ok, const char* format, ...) {
+  if (ok) return;
+  std::va_list args;
+  va_start(args, format);
+  print(format, args);
+  va_end(args);
+}
+
+void Report::near(double got, double expected, double tolerance, const char* format, ...) {
+  if (got == expected || std::fabs(got - expected) <= tolerance) return;
+  std::va_list args;
+  va_start(args, format);
+  const bool printed = print(format, args);
+  va_end(args);
+  if (printed) std::printf("      got %.9g, expected %.9g +- %.3g\n", got, expected, tolerance);
+}
+
+namespace {
+
+bool is_built(const char* name) {
+  const IsaRows rows = isa_rows();
+  for (std::size_t i = 0; i < rows.size; ++i) {
+    if (std::strcmp(rows.begin[i].name, name) == 0) return true;
+  }
+  return false;
+}
+
+int check_row(const char* name) {
+  if (!is_built(name)) {
+    std::printf("no row %s in this build\n", name);
+    return 2;
+  }
+  const IsaRow* row = nullptr;
+  const Kernels table = select(name, cpu_features(), &row);
+  if (row == nullptr) return 77;
+  bool ok = true;
+#define X(kernel, result, params)                                               \
+  if (row->kernels->kernel != nullptr) {                                        \
+    Report report;                                                              \
+    check_##kernel(table, report);                                              \
+    std::printf("%-14s %s\n", #kernel, report.failures() == 0 ? "ok" : "FAIL"); \
+    ok = ok && report.failures() == 0;                                          \
+  }
+  RUNNEL_KERNELS(X)
+#undef X
+  return ok ? 0 : 1;
+}
+
+// Every entry of the selected table comes from the first row, from the chosen one down, that runs and has it.
+void check_entries(const Kernels& table, std::size_t chosen, std::uint32_t features, Report& report) {
+  const IsaRows rows = isa_rows();
+#define X(kernel, result, params)                                                                          \
+  {                                                                                                        \
+    std::size_t i = chosen;                                                                                \
+    while (i < rows.size &&                                                                                \
+           ((rows.begin[i].needs & ~features) != 0 || rows.begin[i].kernels->kernel == nullptr)) {         \
+      ++i;                                                                                                 \
+    }                                                                                                      \
+    report.expect(i < rows.size && table.kernel == rows.begin[i].kernels->kernel, "%s of row %s", #kernel, \
+                  rows.begin[chosen].name);                                                                \
+  }
+  RUNNEL_KERNELS(X)
+#undef X
+}
+
+void check_no_choice(const char* name, std::uint32_t features, Report& report) {
+  const IsaRow* row = isa_rows().begin;
+  const Kernels table = select(name, features, &row);
+  report.expect(row == nullptr && table.add == nullptr && table.matvec_f32 == nullptr,
+                "%s must not be chosen", name);
+}
+
+int check_select() {
+  Report report;
+  const IsaRows rows = isa_rows();
+  const IsaRow& last = rows.begin[rows.size - 1];
+  report.expect(std::strcmp(last.name, "scalar") == 0 && last.needs == 0, "the last row is scalar");
+  std::uint32_t all = 0;
+  for (std::size_t i = 0; i < rows.size; ++i) all |= rows.begin[i].needs;
+  for (std::size_t i = 0; i < rows.size; ++i) {
+    const IsaRow* const expected = rows.begin + i;
+    const IsaRow* row = nullptr;
+    const Kernels table = select(expected->name, all, &row);
+    report.expect(row == expected, "%s by name", expected->name);
+    check_entries(table, i, all, report);
+    if (expected->needs != 0) check_no_choice(expected->name, 0, report);
+  }
+  for (std::uint32_t features = 0; features <= all; ++features) {
+    std::size_t best = 0;
+    while ((rows.begin[best].needs & ~features) != 0) ++best;
+    const IsaRow* row = nullptr;
+    const Kernels table = select(nullptr, features, &row);
+    report.expect(row == rows.begin + best, "the best row for features %x", features);
+    check_entries(table, best, features, report);
+  }
+  check_no_choice("no_such_row", all, report);
+  check_no_choice("", all, report);
+  return report.failures() == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace runnel::simd
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  return std::strcmp(argv[1], "select") == 0 ? runnel::simd::check_select()
+                                             : runnel::simd::check_row(argv[1]);
+}

@@ -1,0 +1,10 @@
+#!/bin/sh
+# odr.sh LIBRARY...: no two kernel files may define the same weak symbol. The linker keeps one of them for both, and that
+# one may be compiled for an instruction set that the CPU at hand lacks.
+shared=$(for library in "$@"; do
+  nm "$library" | awk '$2 == "W" || $2 == "V" || $2 == "u" { print $3 }' | sort -u
+done | sort | uniq -d)
+[ -z "$shared" ] && exit 0
+echo "defined by more than one of the kernel libraries:"
+echo "$shared" | c++filt
+exit 1

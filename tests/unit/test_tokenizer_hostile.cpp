@@ -1,0 +1,206 @@
+// Damaged vocabularies, and texts that would be slow or wrong in careless hands.
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <random>
+
+#include "tokenizer_fixture.h"
+
+namespace runnel::test {
+namespace {
+
+const std::string space(visible_space);
+
+void expect_error(const GgufBuilder& builder, runnel_status status, const Strings& mentioned) {
+  const LoadedTokenizer t(builder);
+  ASSERT_FALSE(t);
+  EXPECT_EQ(t.error().status, status) << t.error().message;
+  for (const std::string& word : mentioned) {
+    EXPECT_NE(t.error().message.find(word), std::string::npos)
+        << "\"" << word << "\" is not in: " << t.error().message;
+  }
+}
+
+TEST(HostileVocabulary, UnknownKindsAreNamed) {
+  expect_error(vocabulary("rwkv", {"a"}), RUNNEL_UNSUPPORTED,
+               {"test.gguf", "tokenizer.ggml.model", "rwkv", "gpt2"});
+  expect_error(vocabulary("gpt2", {"a"})
+                   .add("tokenizer.ggml.pre", "no-such-thing")
+                   .add_array("tokenizer.ggml.merges", Strings{}),
+               RUNNEL_UNSUPPORTED,
+               {"test.gguf", "tokenizer.ggml.pre", "no-such-thing", "gpt-2", "llama-bpe"});
+  expect_error(GgufBuilder().add("general.name", "x"), RUNNEL_BAD_FILE, {"tokenizer.ggml.model"});
+}
+
+TEST(HostileVocabulary, TablesThatContradictEachOther) {
+  expect_error(GgufBuilder().add("tokenizer.ggml.model", "llama"), RUNNEL_BAD_FILE,
+               {"tokenizer.ggml.tokens"});
+  expect_error(vocabulary("llama", Strings{}), RUNNEL_BAD_FILE, {"tokenizer.ggml.tokens"});
+  expect_error(vocabulary("llama", {"a", "b"}, {1}), RUNNEL_BAD_FILE,
+               {"tokenizer.ggml.token_type", "1", "2"});
+  expect_error(vocabulary("llama", {"a", "b"}).add_array("tokenizer.ggml.scores", std::vector<float>{1}),
+               RUNNEL_BAD_FILE, {"tokenizer.ggml.scores", "1", "2"});
+  expect_error(vocabulary("llama", {"a"}).add("tokenizer.ggml.scores", "text"), RUNNEL_BAD_FILE,
+               {"tokenizer.ggml.scores"});
+  expect_error(vocabulary("gpt2", {"a"}), RUNNEL_BAD_FILE, {"tokenizer.ggml.merges"});
+}
+
+TEST(HostileVocabulary, IdsOutOfRange) {
+  for (const char* name :
+       {"bos_token_id", "eos_token_id", "unknown_token_id", "eot_token_id", "eom_token_id"}) {
+    const std::string key = std::string("tokenizer.ggml.") + name;
+    expect_error(vocabulary("llama", {"a", "b"}).add(key, std::uint32_t{2}), RUNNEL_BAD_FILE, {key, "2"});
+    expect_error(vocabulary("llama", {"a", "b"}).add(key, std::int32_t{-1}), RUNNEL_BAD_FILE, {key, "-1"});
+  }
+  // Defaults beyond a small vocabulary are no ids at all.
+  const LoadedTokenizer t(vocabulary("bert", {"a"}));
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->bos(), -1);
+  EXPECT_EQ(t.encode("zz", RUNNEL_ADD_BOS), Tokens{});
+}
+
+TEST(HostileVocabulary, MalformedMergesAreNamedByIndex) {
+  for (const std::string merge : {"", " ", "ab", "a ", " b"}) {
+    expect_error(
+        vocabulary("gpt2", {"a", "b", "ab"}).add_array("tokenizer.ggml.merges", Strings{"a b", merge}),
+        RUNNEL_BAD_FILE, {"tokenizer.ggml.merges[1]"});
+  }
+}
+
+TEST(HostileVocabulary, RepeatedMergesCountOnce) {
+  const LoadedTokenizer t(vocabulary("gpt2", {"a", "b", "c", "ab", "bc"})
+                              .add_array("tokenizer.ggml.merges", Strings{"b c", "a b", "b c"}));
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t.spell("abc"), (Strings{"a", "bc"}));
+}
+
+TEST(HostileVocabulary, EmptyAndRepeatedTokens) {
+  const LoadedTokenizer t(vocabulary("llama", {"<unk>", "", "a", "a", "", "aa", "x"},
+                                     {unknown, control, normal, normal, user_defined, normal, user_defined})
+                              .add("tokenizer.ggml.add_space_prefix", false));
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t.encode("aaxa", RUNNEL_PARSE_SPECIAL), (Tokens{5, 6, 2}));  // the first of equals
+  EXPECT_EQ(t.decode({1, 3, 4}), "a");
+  EXPECT_EQ(t->find(""), -1);
+}
+
+TEST(HostileVocabulary, ByteTokensThatAreNone) {
+  const Strings texts = {"<unk>", "<0x-1>", "<0x100>", "<0xG0>", "<0x>", "<0x4", "<0x41>"};
+  const LoadedTokenizer t(vocabulary("llama", texts, {unknown, byte, byte, byte, byte, byte, byte})
+                              .add("tokenizer.ggml.add_space_prefix", false));
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t.encode("AB"), (Tokens{6, 0}));
+  EXPECT_EQ(t.decode({1, 2, 3, 4, 5, 6}), "<0x-1><0x100><0xG0><0x><0x4A");
+}
+
+TEST(HostileVocabulary, TypesAndScoresOutOfAnyRange) {
+  const LoadedTokenizer t(
+      vocabulary("llama", {"<unk>", "a", "b", "ab"}, {-7, 1, 2147483647, 1})
+          .add_array("tokenizer.ggml.scores", std::vector<float>{-1e38F, 1e38F, 0, -1e38F})
+          .add("tokenizer.ggml.add_space_prefix", false));
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t.encode("ab"), (Tokens{3}));
+}
+
+TEST(HostileVocabulary, NoMergesAndNoBytesLeaveNothing) {
+  const LoadedTokenizer t(vocabulary("gpt2", {"a"}).add_array("tokenizer.ggml.merges", Strings{}));
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t.encode("xay\xFF"), (Tokens{0}));
+}
+
+// Every kind takes any bytes; the byte-level and byte-fallback kinds give valid text back whole.
+TEST(HostileText, RandomBytes) {
+  Strings spm_tokens = {"<unk>", "<s>", "</s>", space};
+  std::vector<std::int32_t> spm_types = {unknown, control, control, normal};
+  for (int i = 0; i < 256; ++i) {
+    char text[8];
+    std::snprintf(text, sizeof text, "<0x%02X>", static_cast<unsigned>(i));
+    spm_tokens.emplace_back(text);
+    spm_types.push_back(byte);
+  }
+  const LoadedTokenizer spm(vocabulary("llama", spm_tokens, spm_types));
+  const LoadedTokenizer bpe(vocabulary("gpt2", byte_alphabet())
+                                .add("tokenizer.ggml.pre", "deepseek-llm")
+                                .add_array("tokenizer.ggml.merges", Strings{}));
+  const LoadedTokenizer wordpiece(vocabulary("bert", {"[UNK]", space + "a"}));
+  ASSERT_TRUE(spm && bpe && wordpiece);
+  std::minstd_rand random(7);
+  for (int i = 0; i < 3000; ++i) {
+    std::string text;
+    for (auto n = random() % 40; n > 0; --n) text += static_cast<char>(random() % (i % 2 == 0 ? 256 : 128));
+    const auto flags = static_cast<unsigned>(random() % 4);
+    EXPECT_EQ(spm.decode(spm.encode(text, flags)), text);
+    std::string storage;
+    EXPECT_EQ(bpe.decode(bpe.encode(text, flags)), valid_utf8(text, storage));
+    wordpiece.encode(text, flags);
+  }
+}
+
+// Ten times the text may not take much more than ten times as long; a quadratic step would take a hundred.
+class LongText : public testing::TestWithParam<const char*> {
+ protected:
+  static void expect_linear(const LoadedTokenizer& t, const std::string& unit, const std::string& what) {
+    ASSERT_TRUE(t) << t.error().message;
+    constexpr std::size_t small = 40'000, large = 400'000;
+    const double first = cpu_seconds(t, unit, small), second = cpu_seconds(t, unit, large);
+    EXPECT_LT(second, 40 * first + 0.5)
+        << what << " of " << testing::PrintToString(unit) << ": " << first << " s, " << second << " s";
+  }
+
+ private:
+  static double cpu_seconds(const LoadedTokenizer& t, const std::string& unit, std::size_t bytes) {
+    std::string text;
+    while (text.size() < bytes) text += unit;
+    const std::clock_t start = std::clock();  // of this process: other load does not count
+    EXPECT_FALSE(t.encode(text).empty());
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  }
+};
+
+const Strings units = {"a",        " ",  "1", "\n", "aA", "~", "\xF0\x9F\x98\x80", "\xFF", "\xE4\xB8\xAD",
+                       "\xCC\x81", " \t"};
+
+TEST_P(LongText, TakesLinearTime) {
+  Strings tokens = byte_alphabet();
+  for (const char* more : {"aa", "aaaa", "11", "\xC4\xA0\xC4\xA0"}) tokens.emplace_back(more);
+  const LoadedTokenizer t(
+      vocabulary("gpt2", tokens)
+          .add("tokenizer.ggml.pre", GetParam())
+          .add_array("tokenizer.ggml.merges", Strings{"a a", "aa aa", "1 1", "\xC4\xA0 \xC4\xA0"}));
+  for (const std::string& unit : units) expect_linear(t, unit, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(PreTokenizers, LongText,
+                         testing::Values("default", "gpt-2", "llama-bpe", "jais-2", "qwen35", "deepseek-llm",
+                                         "deepseek-coder", "deepseek-v3", "tekken", "gpt-4o", "youtu",
+                                         "exaone-moe", "kimi-k2"),
+                         [](const auto& instance) {
+                           std::string name = instance.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+TEST_F(LongText, OfTheOtherKinds) {
+  const LoadedTokenizer spm(vocabulary("llama", {"<unk>", "a", "aa", "aaaa", space, space + space}));
+  const LoadedTokenizer wordpiece(
+      vocabulary("bert", {space + "a", "a", "aa"}).add("tokenizer.ggml.unknown_token_id", std::uint32_t{0}));
+  for (const std::string& unit : units) expect_linear(spm, unit, "spm");
+  for (const std::string unit : {"a", "a ", "!", "\xE4\xB8\xAD"}) expect_linear(wordpiece, unit, "wordpiece");
+}
+
+TEST_F(LongText, OfManySpecials) {
+  Strings tokens = {"<unk>"};
+  std::vector<std::int32_t> types = {unknown};
+  for (int i = 0; i < 2000; ++i) {
+    tokens.push_back("<|special " + std::to_string(i) + "|>");
+    types.push_back(control);
+  }
+  const LoadedTokenizer t(vocabulary("llama", tokens, types));
+  ASSERT_TRUE(t) << t.error().message;
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "<|special " + std::to_string(i) + "|>";
+  EXPECT_EQ(t.encode(text, RUNNEL_PARSE_SPECIAL).size(), 2000U);
+}
+
+}  // namespace
+}  // namespace runnel::test
