@@ -226,8 +226,8 @@ void Forward::experts(Thread& thread, const Layer& w, ConstRows x) noexcept {
     ffn(thread, w.experts[e], expert_, expert_, share.n);
     for (std::size_t i = mine.begin; i < mine.end; ++i)
       kernels_.add_scaled(experts_out_.row(share.tokens[i]), expert_.row(i), share.weights[i], expert_.n_cols);
+    thread.barrier();
   }
-  thread.barrier();
   for (std::size_t t = own.begin; t < own.end; ++t) std::copy_n(experts_out_.row(t), h_.n_cols, h_.row(t));
 }
 

@@ -8,8 +8,9 @@ namespace {
 
 std::size_t element_bytes(CacheType type) { return type == CacheType::f32 ? sizeof(float) : sizeof(simd::F16); }
 
-std::int64_t layer_window(const Layer& layer, std::int64_t window) {
-  return layer.window == 0 ? window : std::min(window, static_cast<std::int64_t>(layer.window));
+// Cache positions that a token of this layer sees.
+std::int64_t native_window(const Layer& layer) {
+  return layer.window > 0 ? static_cast<std::int64_t>(layer.window) : INT64_MAX;
 }
 
 // A batch is stored whole before its first token is looked at, so the ring has room for it beside that token's window.
@@ -29,8 +30,8 @@ KvCache::KvCache(const Model& model, const CacheSize& size, CacheType type)
   std::size_t offset = 0;
   for (const Layer& layer : model.weights().layers) {
     LayerSlots slots{};  // zero: nothing was overwritten yet
-    slots.window = layer_window(layer, size.window);
-    slots.ring = ring_slots(slots.window, size);
+    slots.native = native_window(layer);
+    slots.ring = ring_slots(std::min(slots.native, size.window), size);
     const auto n_slots = static_cast<std::size_t>(size.n_prefix + slots.ring);
     slots.key_offset = offset;
     slots.value_offset = offset + aligned(n_head_kv_ * n_slots * key_bytes_);
@@ -47,7 +48,7 @@ std::int64_t KvCache::n_bytes(const Model& model, const CacheSize& size, CacheTy
       static_cast<double>((shape.head_dim + shape.head_dim_v) * shape.n_head_kv * element_bytes(type));
   double total = 0;  // in double, since the settings allow products beyond 2^63
   for (const Layer& layer : model.weights().layers)
-    total += slot_bytes * static_cast<double>(size.n_prefix + ring_slots(layer_window(layer, size.window), size)) + 128;
+    total += slot_bytes * static_cast<double>(size.n_prefix + ring_slots(std::min(native_window(layer), size.window), size)) + 128;
   return total < 9e18 ? static_cast<std::int64_t>(total) : INT64_MAX;
 }
 
@@ -82,16 +83,15 @@ std::int64_t KvCache::cache_position(std::int64_t position) const {
 }
 
 Visible KvCache::visible(std::size_t layer, std::int64_t position) const {
-  // A layer's native window is counted in cache positions, like everything the model sees.
-  const std::int64_t native = layers_[layer].window;
+  // A layer's native window is counted in cache positions, like everything the model sees; inside the window that is
+  // the same as in positions.
+  const LayerSlots& slots = layers_[layer];
   const std::int64_t at = cache_position(position);
-  const bool limited = native < size_.window;
   Visible v{};
-  v.prefix_begin = limited ? std::clamp<std::int64_t>(at - native + 1, 0, size_.n_prefix) : 0;
   v.prefix_end = std::min(size_.n_prefix, at + 1);
-  v.prefix_begin = std::min(v.prefix_begin, v.prefix_end);
+  v.prefix_begin = std::clamp<std::int64_t>(at - slots.native + 1, 0, v.prefix_end);
   v.window_end = std::max(position + 1, size_.n_prefix);
-  v.window_begin = std::max({window_begin(position), layers_[layer].oldest, limited ? position - native + 1 : 0});
+  v.window_begin = std::max({window_begin(position), slots.oldest, position - slots.native + 1});
   v.window_begin = std::min(v.window_begin, v.window_end);
   return v;
 }

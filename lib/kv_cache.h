@@ -76,7 +76,7 @@ class KvCache {
 
  private:
   struct LayerSlots {
-    std::int64_t window;     // tokens this layer's ring has to show at most
+    std::int64_t native;     // cache positions that a token of this layer sees, itself included
     std::int64_t ring;       // slots of the ring
     std::int64_t oldest;     // window positions before this were overwritten
     std::size_t key_offset;  // bytes from the start of data_: keys [n_head_kv, n_prefix + ring, head_dim]

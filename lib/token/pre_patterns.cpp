@@ -3,8 +3,6 @@
 // split exactly as it does, which differs from the original here and there (Lu and Ll are mostly one there).
 // \s means White_Space. The alternatives 's 't ... in both cases are spelled out because caseless matching
 // would take U+017F for an s.
-#include <iterator>
-
 #include "lib/token/pre_tokenizer.h"
 
 namespace runnel {
@@ -12,7 +10,7 @@ namespace {
 
 using Patterns = const char* const[];
 
-// Pieces of patterns cannot be joined as constants, so common parts are repeated.
+// Parts that several patterns share. Only literals can be joined, hence macros.
 #define RUNNEL_GPT2 R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"
 #define RUNNEL_CONTRACTION R"('(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL]))"
 #define RUNNEL_SPACES R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
@@ -24,9 +22,9 @@ using Patterns = const char* const[];
 // CJK ideographs with Hiragana and Katakana.
 #define RUNNEL_CJK_KANA R"([\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}]+)"
 // From U+0800 to U+9FA5 less the white space in between, and the Hangul syllables.
-#define RUNNEL_FROM_SAMARITAN                                                                                 \
-  R"([\x{800}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff})" \
-  R"(\x{3001}-\x{9fa5}\x{ac00}-\x{d7ff}]+)"
+#define RUNNEL_FROM_SAMARITAN                                                                                  \
+  (R"([\x{800}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff})" \
+   R"(\x{3001}-\x{9fa5}\x{ac00}-\x{d7ff}]+)")
 #define RUNNEL_HAN                                                                                 \
   R"(\x{4e00}-\x{9fff}\x{3400}-\x{4dbf}\x{20000}-\x{2a6df}\x{2a700}-\x{2b73f}\x{2b740}-\x{2b81f})" \
   R"(\x{2b820}-\x{2ebef}\x{f900}-\x{faff}\x{2f800}-\x{2fa1f})"

@@ -16,30 +16,33 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const GgufFile& file) {
 }
 
 Result<void> Tokenizer::encode(std::string_view text, unsigned flags, std::vector<Token>& out) const {
-  // Spaces and stray bytes grow to three bytes inside, which are counted in 31 bits.
-  constexpr std::size_t max_bytes = std::size_t{1} << 29;
-  if (text.size() > max_bytes) {
-    return error(RUNNEL_BAD_ARGUMENT, "a text of %zu bytes is too long for one call, expected %zu at most",
-                 text.size(), max_bytes);
-  }
   const bool whole = (flags & RUNNEL_ADD_BOS) != 0;
-  const std::size_t n_before = out.size();
-  if (whole && begins_with_ >= 0) out.push_back(begins_with_);
-  bool after_special = true;
-  for (const Fragment& fragment : split_at_specials(text, vocab_, (flags & RUNNEL_PARSE_SPECIAL) != 0)) {
-    if (fragment.token >= 0) {
-      out.push_back(fragment.token);
-    } else if (auto done = encode_text(fragment.text, after_special, out); !done) {
-      out.resize(n_before);
-      return std::move(done.error());
-    }
-    after_special = fragment.token >= 0;
-  }
+  const TextPiece piece = {text, (flags & RUNNEL_PARSE_SPECIAL) != 0};
+  RUNNEL_TRY(encode_pieces({&piece, 1}, whole, out));
   if (whole && ends_with_ >= 0) out.push_back(ends_with_);
   return {};
 }
 
-Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, bool add_bos, std::vector<Token>& out) const {
+Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, bool add_bos,
+                                      std::vector<Token>& out) const {
+  // Spaces and stray bytes grow to three bytes inside, which are counted in 31 bits.
+  constexpr std::size_t max_bytes = std::size_t{1} << 29;
+  std::size_t n_bytes = 0;
+  for (const TextPiece& piece : pieces) {
+    if (piece.text.size() > max_bytes - n_bytes) {
+      return error(RUNNEL_BAD_ARGUMENT, "a text of %zu bytes is too long for one call, expected %zu at most",
+                   n_bytes + piece.text.size(), max_bytes);
+    }
+    n_bytes += piece.text.size();
+  }
+  const std::size_t n_before = out.size();
+  auto done = append_pieces(pieces, add_bos, out);
+  if (!done) out.resize(n_before);
+  return done;
+}
+
+Result<void> Tokenizer::append_pieces(std::span<const TextPiece> pieces, bool add_bos,
+                                      std::vector<Token>& out) const {
   if (add_bos && begins_with_ >= 0) out.push_back(begins_with_);
   bool after_special = true;
   std::string plain;  // since the last special token

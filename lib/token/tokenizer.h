@@ -16,8 +16,8 @@
 
 namespace runnel {
 
-// A stretch of a text. In markup the names of special tokens are these tokens; elsewhere they are plain text, so that
-// nobody ends a turn by typing its end.
+// A stretch of a text. In markup the names of special tokens are these tokens; elsewhere they are plain text,
+// so that nobody ends a turn by typing its end.
 struct TextPiece {
   std::string_view text;
   bool markup;
@@ -36,7 +36,8 @@ class Tokenizer {
   // all. Texts over 512 MiB are RUNNEL_BAD_ARGUMENT. After an error `out` is as it was.
   Result<void> encode(std::string_view text, unsigned flags, std::vector<Token>& out) const;
 
-  // The same for one text in pieces: tokens may span their borders, and special tokens are looked for in markup only.
+  // The same for one text in pieces: tokens may span their borders, and special tokens are looked for in
+  // markup only. No EOS is put after it.
   Result<void> encode_pieces(std::span<const TextPiece> pieces, bool add_bos, std::vector<Token>& out) const;
 
   // Appends the bytes a token stands for (maybe part of a character); a control or unknown token adds nothing
@@ -65,6 +66,8 @@ class Tokenizer {
                                    std::vector<Token>& out) const = 0;
   // Appends the bytes that a normal token of this text stands for.
   virtual void decode_text(std::string_view text, std::string& out) const = 0;
+
+  Result<void> append_pieces(std::span<const TextPiece> pieces, bool add_bos, std::vector<Token>& out) const;
 
   Vocab vocab_;
   Token begins_with_ = -1;  // put around a text with RUNNEL_ADD_BOS; -1: nothing

@@ -126,6 +126,19 @@ TEST(Specials, ControlTokensOnlyWhenAskedUserDefinedAlways) {
   EXPECT_EQ(t.decode({1, 6, 7}), "hi<s>!");
 }
 
+// A chat's text: what the user typed is never a special token, and tokens may span the borders of pieces.
+TEST(Specials, OnlyInTheMarkupOfPieces) {
+  const LoadedTokenizer t(
+      spm({{"<", 0, normal}, {"s", 0, normal}, {">", 0, normal}, {"a", 0, normal}, {"aa", 1, normal}})
+          .add("tokenizer.ggml.add_space_prefix", false)
+          .add("tokenizer.ggml.add_eos_token", true));
+  ASSERT_TRUE(t) << t.error().message;
+  const std::vector<TextPiece> pieces = {{"<s>a", true}, {"a<s", false}, {">", true}, {"</s>", true}};
+  Tokens tokens = {9};
+  ASSERT_TRUE(t->encode_pieces(pieces, true, tokens));
+  EXPECT_EQ(tokens, (Tokens{9, 1, 1, 7, 3, 4, 5, 2}));
+}
+
 TEST(Specials, SpacePrefixAfterEverySpecial) {
   const LoadedTokenizer t(spm({{space, -1, normal}, {"a", -1, normal}}));
   ASSERT_TRUE(t) << t.error().message;
