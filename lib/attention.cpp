@@ -75,7 +75,7 @@ void Attention::resize_team(std::size_t n_threads) {
 
 void Attention::run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
                     Rows out) noexcept {
-  if (queries.n_tok == 1 && n_splits(n_keys(cache.visible(layer, queries.first))) > 1)
+  if (queries.n_tok == 1 && !observer_ && n_splits(n_keys(cache.visible(layer, queries.first))) > 1)
     run_split(thread, cache, layer, queries, out);
   else
     run_tiles(thread, cache, layer, queries, out);
@@ -99,6 +99,7 @@ void Attention::run_tiles(Thread& thread, const KvCache& cache, std::size_t laye
                                  cache.visible(layer, first + static_cast<std::int64_t>(tile.n_tokens) - 1));
     load_queries(tile, s);
     attend(cache, layer, tile, all, s);
+    if (observer_) show_prefix_mass(layer, tile, s);
     for (std::size_t r = 0; r < tile.n_rows; ++r) {
       const std::size_t head = tile.head_kv * group_ + r % group_;
       float* y = out.data + (tile.first_token + r / group_) * out.stride + head * shape.head_dim_v;
@@ -151,6 +152,14 @@ void Attention::run_split(Thread& thread, const KvCache& cache, std::size_t laye
   }
 }
 
+void Attention::show_prefix_mass(std::size_t layer, const Tile& tile, const Scratch& s) const noexcept {
+  for (std::size_t r = 0; r < tile.n_rows; ++r) {
+    const std::int64_t position = tile.queries->first + static_cast<std::int64_t>(tile.first_token + r / group_);
+    const float mass = s.prefix_sum[r] * std::exp(s.prefix_max[r] - s.max[r]) / s.sum[r];
+    observer_->see_prefix_mass(layer, tile.head_kv * group_ + r % group_, position, mass);
+  }
+}
+
 void Attention::load_queries(const Tile& tile, Scratch& s) noexcept {
   const Shape& shape = model_.shape();
   const std::size_t dim = shape.head_dim;
@@ -175,6 +184,10 @@ void Attention::attend(const KvCache& cache, std::size_t layer, const Tile& tile
     const KeyRun run = cache.prefix_run(layer, tile.head_kv, i, std::min(i + step, all.prefix_end));
     attend_block(cache, layer, tile, run, true, i, s);
     i += static_cast<std::int64_t>(run.n);
+  }
+  if (observer_) {
+    s.prefix_max = s.max;
+    s.prefix_sum = s.sum;
   }
   for (std::int64_t i = all.window_begin; i < all.window_end;) {
     const KeyRun run = cache.window_run(layer, tile.head_kv, i, std::min(i + step, all.window_end));

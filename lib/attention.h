@@ -7,6 +7,7 @@
 #include "lib/kv_cache.h"
 #include "lib/linear.h"
 #include "lib/model.h"
+#include "lib/observer.h"
 #include "lib/parallel.h"
 
 namespace runnel {
@@ -27,6 +28,7 @@ class Attention {
   // out: [n_tok, n_head * head_dim_v]. All threads of the team take part; ends in a barrier.
   void run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries, Rows out) noexcept;
 
+  void set_observer(Observer* observer) { observer_ = observer; }
   void resize_team(std::size_t n_threads);
  private:
   // The queries one thread works on at a time: some tokens times the heads of one group, as rows of a matrix.
@@ -39,6 +41,7 @@ class Attention {
     std::vector<float> scores;              // [max_rows, block]
     std::vector<float> mixed;               // [max_rows, head_dim_v]
     std::vector<float> max, sum;            // [max_rows]
+    std::vector<float> prefix_max, prefix_sum;  // the same when the prefix was seen; for the observer
   };
 
   void run_tiles(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries, Rows out) noexcept;
@@ -51,9 +54,12 @@ class Attention {
                      std::int64_t first_key, Scratch& s) noexcept;
   Range seen(const Visible& v, bool is_prefix, std::int64_t first_key, std::size_t n_keys) const noexcept;
 
+  void show_prefix_mass(std::size_t layer, const Tile& tile, const Scratch& s) const noexcept;
+
   const Model& model_;
   const simd::Kernels& kernels_;
   CacheType type_;
+  Observer* observer_ = nullptr;
   std::size_t group_;      // query heads that share one KV head
   std::size_t max_rows_;
   std::vector<float> slopes_;  // ALiBi, [n_head]; empty without

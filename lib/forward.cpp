@@ -75,7 +75,21 @@ void Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens) noe
     embed(thread);
     for (std::size_t i = 0; i < model_.shape().n_layer; ++i) layer(thread, i);
     norm(thread, model_.weights().output_norm, x_, h_);
+    thread.barrier();
+    show(thread, Site::stream, model_.shape().n_layer, x_, x_.n_cols);
+    show(thread, Site::output_in, model_.shape().n_layer, h_, h_.n_cols);
   });
+}
+
+void Forward::set_observer(Observer* observer) {
+  observer_ = observer;
+  attention_.set_observer(observer);
+}
+
+// Called where `rows` stay as they are until the next barrier.
+void Forward::show(Thread& thread, Site site, std::size_t layer, ConstRows rows, std::size_t n_cols) const noexcept {
+  if (observer_ && thread.index() == 0)
+    observer_->see({site, layer, rows, tokens_.size(), n_cols, nullptr, 0, cache_->position()});
 }
 
 const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noexcept {
@@ -123,16 +137,19 @@ void Forward::layer(Thread& thread, std::size_t i) noexcept {
   norm(thread, w.attn_norm, x_, h_);
   if (parallel) norm(thread, w.ffn_norm, x_, h2_);
   thread.barrier();
+  show(thread, Site::stream, i, x_, x_.n_cols);
+  show(thread, Site::attn_in, i, h_, h_.n_cols);
   attention(thread, i);
   add_to_stream(thread, w.attn_post_norm);
 
   Buffer& ffn_input = parallel ? h2_ : h_;
   if (!parallel) norm(thread, w.ffn_norm, x_, h_);
   thread.barrier();
+  show(thread, Site::ffn_in, i, ffn_input, ffn_input.n_cols);
   if (w.router)
-    experts(thread, w, ffn_input);
+    experts(thread, i, ffn_input);
   else
-    ffn(thread, w, ffn_input, h_, tokens_.size());
+    ffn(thread, w, ffn_input, h_, {i, 0, nullptr, tokens_.size()});
   add_to_stream(thread, w.ffn_post_norm);
 }
 
@@ -148,6 +165,7 @@ void Forward::attention(Thread& thread, std::size_t i) noexcept {
   attention_.run(thread, *cache_, i,
                  {.window = q_, .prefix = has_evicted_ ? q_prefix_ : q_, .first = cache_->position(), .n_tok = n_tok},
                  attended_);
+  show(thread, Site::attn_out, i, attended_, attended_.n_cols);
   linear(thread, w.o, attended_, h_, n_tok);
   thread.barrier();
 }
@@ -188,7 +206,8 @@ void Forward::rotate(float* x, const float* angles) const noexcept {
 }
 
 // y = down(act(gate(x)) * up(x)), or down(act(up(x))). y may be x.
-void Forward::ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y, std::size_t n_tok) noexcept {
+void Forward::ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y, const FfnTokens& tokens) noexcept {
+  const std::size_t n_tok = tokens.n;
   const Activation act = model_.family().activation;
   if (w.gate) linear(thread, w.gate, x, gate_, n_tok);
   linear(thread, w.up, x, up_, n_tok);
@@ -204,12 +223,16 @@ void Forward::ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y, std:
       kernels_.gelu_mul(up, gate, up, rows.size());
   }
   thread.barrier();
+  if (observer_ && thread.index() == 0)
+    observer_->see({Site::ffn_hidden, tokens.layer, up_, n_tok, up_.n_cols, tokens.index, tokens.expert,
+                    cache_->position()});
   linear(thread, w.down, up_, y, n_tok);
   thread.barrier();
 }
 
 // A mixture of experts: each expert takes the tokens the router sends it, together.
-void Forward::experts(Thread& thread, const Layer& w, ConstRows x) noexcept {
+void Forward::experts(Thread& thread, std::size_t i_layer, ConstRows x) noexcept {
+  const Layer& w = model_.weights().layers[i_layer];
   linear(thread, w.router, x, router_, tokens_.size());
   thread.barrier();
   if (thread.index() == 0) routing_.assign(router_.row(0), tokens_.size());
@@ -223,7 +246,7 @@ void Forward::experts(Thread& thread, const Layer& w, ConstRows x) noexcept {
     for (std::size_t i = mine.begin; i < mine.end; ++i)
       std::copy_n(x.data + share.tokens[i] * x.stride, expert_.n_cols, expert_.row(i));
     thread.barrier();
-    ffn(thread, w.experts[e], expert_, expert_, share.n);
+    ffn(thread, w.experts[e], expert_, expert_, {i_layer, e, share.tokens, share.n});
     for (std::size_t i = mine.begin; i < mine.end; ++i)
       kernels_.add_scaled(experts_out_.row(share.tokens[i]), expert_.row(i), share.weights[i], expert_.n_cols);
     thread.barrier();

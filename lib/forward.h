@@ -10,6 +10,7 @@
 #include "lib/linear.h"
 #include "lib/model.h"
 #include "lib/moe.h"
+#include "lib/observer.h"
 #include "lib/parallel.h"
 #include "lib/rope.h"
 
@@ -25,6 +26,9 @@ class Forward {
 
   // Reads tokens at the cache's position (which it does not advance). Ids are in range, n <= batch.
   void run(Team& team, KvCache& cache, std::span<const Token> tokens) noexcept;
+
+  // Shows what later runs compute; null: nothing. Borrowed.
+  void set_observer(Observer* observer);
 
   // Logits of tokens [begin, end) of the last batch, end - begin <= max_logits(): [end - begin, n_vocab].
   const float* logits(Team& team, std::size_t begin, std::size_t end) noexcept;
@@ -48,8 +52,15 @@ class Forward {
   void layer(Thread& thread, std::size_t i) noexcept;
   void attention(Thread& thread, std::size_t i) noexcept;  // h_ -> h_
   void rotate_and_store(Thread& thread, std::size_t i) noexcept;
-  void ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y, std::size_t n_tok) noexcept;
-  void experts(Thread& thread, const Layer& layer, ConstRows x) noexcept;  // -> h_
+  struct FfnTokens {  // what a feed-forward network works on: all tokens of the batch, or those of one expert
+    std::size_t layer, expert;
+    const std::size_t* index;  // [n] in the batch, or null: all
+    std::size_t n;
+  };
+  void ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y, const FfnTokens& tokens) noexcept;
+  void experts(Thread& thread, std::size_t i_layer, ConstRows x) noexcept;  // -> h_
+
+  void show(Thread& thread, Site site, std::size_t layer, ConstRows rows, std::size_t n_cols) const noexcept;
 
   void linear(Thread& thread, const Linear& w, ConstRows x, Rows y, std::size_t n_tok) noexcept;  // own rows
   void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;                 // own tokens
@@ -62,6 +73,7 @@ class Forward {
   const simd::Kernels& kernels_;
   Rope rope_;
   Attention attention_;
+  Observer* observer_ = nullptr;
   std::vector<LinearScratch> scratch_;  // one a thread
 
   KvCache* cache_ = nullptr;  // of the batch at hand, as are the next two
