@@ -71,21 +71,32 @@ const Settings& settings_of(const runnel_config* config) {
   return config ? config->settings : defaults;
 }
 
-std::string_view view(const char* text, size_t n_bytes) { return n_bytes == 0 ? "" : std::string_view(text, n_bytes); }
+std::string_view view(const char* text, size_t n_bytes) {
+  return n_bytes == 0 ? "" : std::string_view(text, n_bytes);
+}
 
 }  // namespace
 
 const char* runnel_status_name(runnel_status status) {
   switch (status) {
-    case RUNNEL_OK: return "ok";
-    case RUNNEL_BAD_ARGUMENT: return "bad argument";
-    case RUNNEL_IO: return "input or output failed";
-    case RUNNEL_BAD_FILE: return "bad file";
-    case RUNNEL_UNSUPPORTED: return "unsupported";
-    case RUNNEL_NO_MEMORY: return "not enough memory";
-    case RUNNEL_BUFFER_TOO_SMALL: return "buffer too small";
-    case RUNNEL_STOPPED: return "stopped";
-    case RUNNEL_INTERNAL: return "internal error";
+    case RUNNEL_OK:
+      return "ok";
+    case RUNNEL_BAD_ARGUMENT:
+      return "bad argument";
+    case RUNNEL_IO:
+      return "input or output failed";
+    case RUNNEL_BAD_FILE:
+      return "bad file";
+    case RUNNEL_UNSUPPORTED:
+      return "unsupported";
+    case RUNNEL_NO_MEMORY:
+      return "not enough memory";
+    case RUNNEL_BUFFER_TOO_SMALL:
+      return "buffer too small";
+    case RUNNEL_STOPPED:
+      return "stopped";
+    case RUNNEL_INTERNAL:
+      return "internal error";
   }
   return "unknown status";
 }
@@ -191,20 +202,32 @@ int64_t runnel_model_fact(const runnel_model* handle, runnel_fact fact) {
   const runnel::Tokenizer* tokenizer = m.tokenizer();
   const auto number = [](size_t n) { return static_cast<int64_t>(n); };
   switch (fact) {
-    case RUNNEL_N_VOCAB: return m.has_weights() ? number(s.n_vocab) : tokenizer ? number(tokenizer->n_vocab()) : 0;
-    case RUNNEL_N_EMBD: return number(s.n_embd);
-    case RUNNEL_N_LAYER: return number(s.n_layer);
-    case RUNNEL_N_HEAD: return number(s.n_head);
-    case RUNNEL_N_HEAD_KV: return number(s.n_head_kv);
-    case RUNNEL_HEAD_DIM: return number(s.head_dim);
-    case RUNNEL_N_FF: return number(s.n_ff);
-    case RUNNEL_N_CTX_TRAIN: return number(s.n_ctx_train);
-    case RUNNEL_N_EXPERT: return number(s.n_expert);
-    case RUNNEL_N_EXPERT_USED: return number(s.n_expert_used);
-    case RUNNEL_NATIVE_WINDOW: return number(s.native_window);
+    case RUNNEL_N_VOCAB:
+      return m.has_weights() ? number(s.n_vocab) : tokenizer ? number(tokenizer->n_vocab()) : 0;
+    case RUNNEL_N_EMBD:
+      return number(s.n_embd);
+    case RUNNEL_N_LAYER:
+      return number(s.n_layer);
+    case RUNNEL_N_HEAD:
+      return number(s.n_head);
+    case RUNNEL_N_HEAD_KV:
+      return number(s.n_head_kv);
+    case RUNNEL_HEAD_DIM:
+      return number(s.head_dim);
+    case RUNNEL_N_FF:
+      return number(s.n_ff);
+    case RUNNEL_N_CTX_TRAIN:
+      return number(s.n_ctx_train);
+    case RUNNEL_N_EXPERT:
+      return number(s.n_expert);
+    case RUNNEL_N_EXPERT_USED:
+      return number(s.n_expert_used);
+    case RUNNEL_NATIVE_WINDOW:
+      return number(s.native_window);
     case RUNNEL_N_PARAMETERS: {
       uint64_t n = 0;
-      for (const runnel::GgufTensor& t : m.file().tensors()) n += t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3];
+      for (const runnel::GgufTensor& t : m.file().tensors())
+        n += t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3];
       return static_cast<int64_t>(n);
     }
     case RUNNEL_WEIGHT_BYTES: {
@@ -212,13 +235,20 @@ int64_t runnel_model_fact(const runnel_model* handle, runnel_fact fact) {
       for (const runnel::GgufTensor& t : m.file().tensors()) n += t.n_bytes;
       return static_cast<int64_t>(n);
     }
-    case RUNNEL_HAS_WEIGHTS: return m.has_weights();
-    case RUNNEL_HAS_TOKENIZER: return tokenizer != nullptr;
-    case RUNNEL_CAN_STREAM: return m.can_stream();
-    case RUNNEL_TOKEN_BOS: return tokenizer ? tokenizer->bos() : -1;
-    case RUNNEL_TOKEN_EOS: return tokenizer ? tokenizer->eos() : -1;
-    case RUNNEL_TOKEN_EOT: return tokenizer ? tokenizer->eot() : -1;
-    case RUNNEL_ADDS_BOS: return tokenizer && tokenizer->adds_bos();
+    case RUNNEL_HAS_WEIGHTS:
+      return m.has_weights();
+    case RUNNEL_HAS_TOKENIZER:
+      return tokenizer != nullptr;
+    case RUNNEL_CAN_STREAM:
+      return m.can_stream();
+    case RUNNEL_TOKEN_BOS:
+      return tokenizer ? tokenizer->bos() : -1;
+    case RUNNEL_TOKEN_EOS:
+      return tokenizer ? tokenizer->eos() : -1;
+    case RUNNEL_TOKEN_EOT:
+      return tokenizer ? tokenizer->eot() : -1;
+    case RUNNEL_ADDS_BOS:
+      return tokenizer && tokenizer->adds_bos();
   }
   return 0;
 }
@@ -244,7 +274,8 @@ const char* runnel_model_tensor_name(const runnel_model* model, size_t i) {
 }
 
 const char* runnel_model_tensor_type(const runnel_model* model, size_t i) {
-  return model && i < model->model->file().tensors().size() ? model->model->file().tensors()[i].type->name : nullptr;
+  return model && i < model->model->file().tensors().size() ? model->model->file().tensors()[i].type->name
+                                                            : nullptr;
 }
 
 int64_t runnel_model_tensor_bytes(const runnel_model* model, size_t i) {
@@ -288,7 +319,8 @@ template <class T>
 Result<void> copy_out(const T* data, size_t n, T* out, size_t capacity, size_t* n_out) {
   *n_out = n;
   if (n > capacity)
-    return error(RUNNEL_BUFFER_TOO_SMALL, "the result has %zu elements, the buffer room for %zu", n, capacity);
+    return error(RUNNEL_BUFFER_TOO_SMALL, "the result has %zu elements, the buffer room for %zu", n,
+                 capacity);
   if (n > 0) std::memcpy(out, data, n * sizeof(T));
   return {};
 }
@@ -309,8 +341,8 @@ runnel_status runnel_tokenize(const runnel_model* model, const char* text, size_
   });
 }
 
-runnel_status runnel_detokenize(const runnel_model* model, const int32_t* tokens, size_t n_tokens, int special,
-                                char* text, size_t capacity, size_t* n_bytes) {
+runnel_status runnel_detokenize(const runnel_model* model, const int32_t* tokens, size_t n_tokens,
+                                int special, char* text, size_t capacity, size_t* n_bytes) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(model);
     RUNNEL_REQUIRE(tokens || n_tokens == 0);
@@ -324,7 +356,8 @@ runnel_status runnel_detokenize(const runnel_model* model, const int32_t* tokens
 
 // ---- session
 
-runnel_status runnel_session_open(const runnel_model* model, const runnel_config* config, runnel_session** out) {
+runnel_status runnel_session_open(const runnel_model* model, const runnel_config* config,
+                                  runnel_session** out) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(model);
     RUNNEL_REQUIRE(out);
@@ -374,12 +407,14 @@ runnel_status runnel_session_feed(runnel_session* handle, const int32_t* tokens,
   });
 }
 
-runnel_status runnel_session_feed_text(runnel_session* handle, const char* text, size_t n_bytes, unsigned flags) {
+runnel_status runnel_session_feed_text(runnel_session* handle, const char* text, size_t n_bytes,
+                                       unsigned flags) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(handle);
     RUNNEL_REQUIRE(text || n_bytes == 0);
     const runnel::Tokenizer* tokenizer = handle->session->model().tokenizer();
-    if (!tokenizer) return error(RUNNEL_UNSUPPORTED, "the file holds no tokenizer; feed token ids instead of text");
+    if (!tokenizer)
+      return error(RUNNEL_UNSUPPORTED, "the file holds no tokenizer; feed token ids instead of text");
     std::vector<runnel::Token> ids;
     RUNNEL_TRY(tokenizer->encode(view(text, n_bytes), flags, ids));
     return handle->session->feed(ids, nullptr, nullptr);
@@ -399,8 +434,8 @@ runnel_status runnel_session_sample(runnel_session* handle, int32_t* token) {
   });
 }
 
-runnel_status runnel_session_generate(runnel_session* handle, int64_t n_tokens, runnel_text_fn on_text, void* user,
-                                      runnel_finish* finish) {
+runnel_status runnel_session_generate(runnel_session* handle, int64_t n_tokens, runnel_text_fn on_text,
+                                      void* user, runnel_finish* finish) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(handle);
     RUNNEL_ASSIGN(const runnel_finish how, handle->session->generate(n_tokens, on_text, user));
@@ -418,18 +453,30 @@ int64_t runnel_session_stat(const runnel_session* handle, runnel_stat stat) {
   const runnel::Session& s = *handle->session;
   const runnel::KvCache& cache = s.cache();
   switch (stat) {
-    case RUNNEL_STAT_POSITION: return s.position();
-    case RUNNEL_STAT_CACHE_USED: return cache.n_seen();
-    case RUNNEL_STAT_CACHE_SIZE: return cache.size().n_prefix + cache.size().window;
-    case RUNNEL_STAT_PREFIX: return cache.size().n_prefix;
-    case RUNNEL_STAT_EVICTED: return s.position() - cache.n_seen();
-    case RUNNEL_STAT_CACHE_BYTES: return cache.n_bytes();
-    case RUNNEL_STAT_SCRATCH_BYTES: return s.scratch_bytes();
-    case RUNNEL_STAT_FED_TOKENS: return s.stats().fed_tokens;
-    case RUNNEL_STAT_FED_US: return s.stats().fed_us;
-    case RUNNEL_STAT_GENERATED_TOKENS: return s.stats().generated_tokens;
-    case RUNNEL_STAT_GENERATED_US: return s.stats().generated_us;
-    case RUNNEL_STAT_REREAD_TOKENS: return s.stats().reread_tokens;
+    case RUNNEL_STAT_POSITION:
+      return s.position();
+    case RUNNEL_STAT_CACHE_USED:
+      return cache.n_seen();
+    case RUNNEL_STAT_CACHE_SIZE:
+      return cache.size().n_prefix + cache.size().window;
+    case RUNNEL_STAT_PREFIX:
+      return cache.size().n_prefix;
+    case RUNNEL_STAT_EVICTED:
+      return s.position() - cache.n_seen();
+    case RUNNEL_STAT_CACHE_BYTES:
+      return cache.n_bytes();
+    case RUNNEL_STAT_SCRATCH_BYTES:
+      return s.scratch_bytes();
+    case RUNNEL_STAT_FED_TOKENS:
+      return s.stats().fed_tokens;
+    case RUNNEL_STAT_FED_US:
+      return s.stats().fed_us;
+    case RUNNEL_STAT_GENERATED_TOKENS:
+      return s.stats().generated_tokens;
+    case RUNNEL_STAT_GENERATED_US:
+      return s.stats().generated_us;
+    case RUNNEL_STAT_REREAD_TOKENS:
+      return s.stats().reread_tokens;
   }
   return 0;
 }

@@ -22,14 +22,17 @@ std::vector<float> alibi_slopes(std::size_t n_head, float max_bias) {
   const double half_base = std::pow(2.0, -static_cast<double>(max_bias) / 2 / static_cast<double>(n_regular));
   std::vector<float> slopes(n_head);
   for (std::size_t h = 0; h < n_head; ++h)
-    slopes[h] = static_cast<float>(h < n_regular ? std::pow(base, static_cast<double>(h + 1))
-                                                 : std::pow(half_base, static_cast<double>(2 * (h - n_regular) + 1)));
+    slopes[h] =
+        static_cast<float>(h < n_regular ? std::pow(base, static_cast<double>(h + 1))
+                                         : std::pow(half_base, static_cast<double>(2 * (h - n_regular) + 1)));
   return slopes;
 }
 
 std::int64_t n_splits(std::int64_t n_keys) { return (n_keys + split - 1) / split; }
 
-std::int64_t n_keys(const Visible& v) { return v.prefix_end - v.prefix_begin + v.window_end - v.window_begin; }
+std::int64_t n_keys(const Visible& v) {
+  return v.prefix_end - v.prefix_begin + v.window_end - v.window_begin;
+}
 
 // The part of what is visible that lies in [begin, end), counted from its first key.
 Visible part(const Visible& v, std::int64_t begin, std::int64_t end) {
@@ -55,7 +58,8 @@ Attention::Attention(const Model& model, const simd::Kernels& kernels, const Cac
   const Shape& shape = model.shape();
   group_ = shape.n_head / shape.n_head_kv;
   max_rows_ = std::max(group_, tile_rows / group_ * group_);
-  if (model.family().positions == Positions::alibi) slopes_ = alibi_slopes(shape.n_head, shape.alibi_max_bias);
+  if (model.family().positions == Positions::alibi)
+    slopes_ = alibi_slopes(shape.n_head, shape.alibi_max_bias);
   resize_team(n_threads);
   const auto splits = static_cast<std::size_t>(n_splits(size.n_prefix + size.window));
   if (splits > 1) partial_.resize(shape.n_head * splits * (shape.head_dim_v + 2));
@@ -110,7 +114,8 @@ void Attention::run_tiles(Thread& thread, const KvCache& cache, std::size_t laye
   }
 }
 
-// One token with many keys: a task is a KV head and a split of the keys; the partial results are then joined in order.
+// One token with many keys: a task is a KV head and a split of the keys; the partial results are then joined
+// in order.
 void Attention::run_split(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
                           Rows out) noexcept {
   const Shape& shape = model_.shape();
@@ -154,7 +159,8 @@ void Attention::run_split(Thread& thread, const KvCache& cache, std::size_t laye
 
 void Attention::show_prefix_mass(std::size_t layer, const Tile& tile, const Scratch& s) const noexcept {
   for (std::size_t r = 0; r < tile.n_rows; ++r) {
-    const std::int64_t position = tile.queries->first + static_cast<std::int64_t>(tile.first_token + r / group_);
+    const std::int64_t position =
+        tile.queries->first + static_cast<std::int64_t>(tile.first_token + r / group_);
     const float mass = s.prefix_sum[r] * std::exp(s.prefix_max[r] - s.max[r]) / s.sum[r];
     observer_->see_prefix_mass(layer, tile.head_kv * group_ + r % group_, position, mass);
   }
@@ -201,11 +207,11 @@ void Attention::attend_block(const KvCache& cache, std::size_t layer, const Tile
   const std::size_t dim = model_.shape().head_dim, dim_v = model_.shape().head_dim_v;
   const float* q = is_prefix ? s.q_prefix.data() : s.q_window.data();
   if (type_ == CacheType::f32)
-    kernels_.scores_f32(s.scores.data(), block, q, dim, tile.n_rows, reinterpret_cast<const float*>(run.keys), run.n,
-                        dim);
-  else
-    kernels_.scores_f16(s.scores.data(), block, q, dim, tile.n_rows, reinterpret_cast<const simd::F16*>(run.keys),
+    kernels_.scores_f32(s.scores.data(), block, q, dim, tile.n_rows, reinterpret_cast<const float*>(run.keys),
                         run.n, dim);
+  else
+    kernels_.scores_f16(s.scores.data(), block, q, dim, tile.n_rows,
+                        reinterpret_cast<const simd::F16*>(run.keys), run.n, dim);
   adjust_scores(cache, layer, tile, run.n, is_prefix, first_key, s);
   for (std::size_t r = 0; r < tile.n_rows; ++r) {
     const float shrink = kernels_.softmax_step(s.scores.data() + r * block, run.n, &s.max[r], &s.sum[r]);
@@ -243,7 +249,8 @@ void Attention::adjust_scores(const KvCache& cache, std::size_t layer, const Til
 }
 
 // Which of the n_keys from first_key on are visible, counted from first_key.
-Range Attention::seen(const Visible& v, bool is_prefix, std::int64_t first_key, std::size_t n_keys) const noexcept {
+Range Attention::seen(const Visible& v, bool is_prefix, std::int64_t first_key,
+                      std::size_t n_keys) const noexcept {
   const auto n = static_cast<std::int64_t>(n_keys);
   const std::int64_t begin = (is_prefix ? v.prefix_begin : v.window_begin) - first_key;
   const std::int64_t end = (is_prefix ? v.prefix_end : v.window_end) - first_key;

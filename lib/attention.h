@@ -1,5 +1,5 @@
-// Causal attention over the cache by online softmax in blocks of keys (Dao et al. 2022, FlashAttention): no score
-// matrix, each key and value read once for all the query heads that share it.
+// Causal attention over the cache by online softmax in blocks of keys (Dao et al. 2022, FlashAttention): no
+// score matrix, each key and value read once for all the query heads that share it.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -26,10 +26,12 @@ class Attention {
             std::size_t n_threads);
 
   // out: [n_tok, n_head * head_dim_v]. All threads of the team take part; ends in a barrier.
-  void run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries, Rows out) noexcept;
+  void run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
+           Rows out) noexcept;
 
   void set_observer(Observer* observer) { observer_ = observer; }
   void resize_team(std::size_t n_threads);
+
  private:
   // The queries one thread works on at a time: some tokens times the heads of one group, as rows of a matrix.
   struct Tile {
@@ -37,21 +39,24 @@ class Attention {
     const Queries* queries;
   };
   struct Scratch {
-    std::vector<float> q_window, q_prefix;  // [max_rows, head_dim], scaled
-    std::vector<float> scores;              // [max_rows, block]
-    std::vector<float> mixed;               // [max_rows, head_dim_v]
-    std::vector<float> max, sum;            // [max_rows]
+    std::vector<float> q_window, q_prefix;      // [max_rows, head_dim], scaled
+    std::vector<float> scores;                  // [max_rows, block]
+    std::vector<float> mixed;                   // [max_rows, head_dim_v]
+    std::vector<float> max, sum;                // [max_rows]
     std::vector<float> prefix_max, prefix_sum;  // the same when the prefix was seen; for the observer
   };
 
-  void run_tiles(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries, Rows out) noexcept;
-  void run_split(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries, Rows out) noexcept;
+  void run_tiles(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
+                 Rows out) noexcept;
+  void run_split(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
+                 Rows out) noexcept;
   void load_queries(const Tile& tile, Scratch& s) noexcept;
-  void attend(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all, Scratch& s) noexcept;
-  void attend_block(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run, bool is_prefix,
-                    std::int64_t first_key, Scratch& s) noexcept;
-  void adjust_scores(const KvCache& cache, std::size_t layer, const Tile& tile, std::size_t n_keys, bool is_prefix,
-                     std::int64_t first_key, Scratch& s) noexcept;
+  void attend(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all,
+              Scratch& s) noexcept;
+  void attend_block(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run,
+                    bool is_prefix, std::int64_t first_key, Scratch& s) noexcept;
+  void adjust_scores(const KvCache& cache, std::size_t layer, const Tile& tile, std::size_t n_keys,
+                     bool is_prefix, std::int64_t first_key, Scratch& s) noexcept;
   Range seen(const Visible& v, bool is_prefix, std::int64_t first_key, std::size_t n_keys) const noexcept;
 
   void show_prefix_mass(std::size_t layer, const Tile& tile, const Scratch& s) const noexcept;
@@ -60,9 +65,9 @@ class Attention {
   const simd::Kernels& kernels_;
   CacheType type_;
   Observer* observer_ = nullptr;
-  std::size_t group_;      // query heads that share one KV head
+  std::size_t group_;  // query heads that share one KV head
   std::size_t max_rows_;
-  std::vector<float> slopes_;  // ALiBi, [n_head]; empty without
+  std::vector<float> slopes_;     // ALiBi, [n_head]; empty without
   std::vector<Scratch> scratch_;  // one a thread
   std::vector<float> partial_;    // [n_head, n_splits, head_dim_v + 2] of a split query
 };

@@ -22,8 +22,8 @@ std::size_t rows_if(bool condition, const CacheSize& size) {
 
 }  // namespace
 
-Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, const CacheSize& size, CacheType type,
-                 std::size_t n_threads)
+Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, const CacheSize& size,
+                 CacheType type, std::size_t n_threads)
     : model_(model),
       kernels_(kernels),
       rope_(std::move(rope)),
@@ -42,7 +42,8 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       expert_(rows_if(model.shape().n_expert > 0, size), model.shape().n_embd),
       experts_out_(rows_if(model.shape().n_expert > 0, size), model.shape().n_embd),
       router_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert),
-      routing_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert, model.shape().n_expert_used),
+      routing_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert,
+               model.shape().n_expert_used),
       angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       prefix_angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       logits_(n_logit_rows(model.shape(), static_cast<std::size_t>(size.batch)) * model.shape().n_vocab) {}
@@ -52,7 +53,8 @@ std::int64_t Forward::n_bytes(const Model& model, const CacheSize& size, std::si
   const double batch = static_cast<double>(size.batch);
   const double row = static_cast<double>(3 * s.n_embd + 2 * s.n_embd_q() + s.n_embd_k() + s.n_embd_v() +
                                          s.n_embd_attn() + 2 * s.n_ff + 2 * s.head_dim);
-  const double logits = static_cast<double>(n_logit_rows(s, static_cast<std::size_t>(size.batch)) * s.n_vocab);
+  const double logits =
+      static_cast<double>(n_logit_rows(s, static_cast<std::size_t>(size.batch)) * s.n_vocab);
   const double scratch = static_cast<double>(n_threads * 2 * LinearScratch::n_floats(widest(s)));
   return static_cast<std::int64_t>(4 * (batch * row + logits + scratch));
 }
@@ -87,7 +89,8 @@ void Forward::set_observer(Observer* observer) {
 }
 
 // Called where `rows` stay as they are until the next barrier.
-void Forward::show(Thread& thread, Site site, std::size_t layer, ConstRows rows, std::size_t n_cols) const noexcept {
+void Forward::show(Thread& thread, Site site, std::size_t layer, ConstRows rows,
+                   std::size_t n_cols) const noexcept {
   if (observer_ && thread.index() == 0)
     observer_->see({site, layer, rows, tokens_.size(), n_cols, nullptr, 0, cache_->position()});
 }
@@ -123,13 +126,15 @@ void Forward::embed(Thread& thread) noexcept {
     if (n_pairs == 0) continue;
     rope_.angles(position(t), angles_.row(t), angles_.row(t) + n_pairs);
     if (has_evicted_)
-      rope_.angles(cache_->cache_position(position(t)), prefix_angles_.row(t), prefix_angles_.row(t) + n_pairs);
+      rope_.angles(cache_->cache_position(position(t)), prefix_angles_.row(t),
+                   prefix_angles_.row(t) + n_pairs);
   }
   thread.barrier();
 }
 
-// h_ carries what a block reads and, once it is read, what the block adds to the stream. Between two barriers a thread
-// touches only its own tokens (norms, residuals), its own rows (products) or its own heads (rotation, attention).
+// h_ carries what a block reads and, once it is read, what the block adds to the stream. Between two barriers
+// a thread touches only its own tokens (norms, residuals), its own rows (products) or its own heads
+// (rotation, attention).
 void Forward::layer(Thread& thread, std::size_t i) noexcept {
   const Layer& w = model_.weights().layers[i];
   const bool parallel = model_.family().parallel_ffn;
@@ -162,9 +167,10 @@ void Forward::attention(Thread& thread, std::size_t i) noexcept {
   thread.barrier();
   rotate_and_store(thread, i);
   thread.barrier();
-  attention_.run(thread, *cache_, i,
-                 {.window = q_, .prefix = has_evicted_ ? q_prefix_ : q_, .first = cache_->position(), .n_tok = n_tok},
-                 attended_);
+  attention_.run(
+      thread, *cache_, i,
+      {.window = q_, .prefix = has_evicted_ ? q_prefix_ : q_, .first = cache_->position(), .n_tok = n_tok},
+      attended_);
   show(thread, Site::attn_out, i, attended_, attended_.n_cols);
   linear(thread, w.o, attended_, h_, n_tok);
   thread.barrier();
@@ -206,7 +212,8 @@ void Forward::rotate(float* x, const float* angles) const noexcept {
 }
 
 // y = down(act(gate(x)) * up(x)), or down(act(up(x))). y may be x.
-void Forward::ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y, const FfnTokens& tokens) noexcept {
+void Forward::ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y,
+                  const FfnTokens& tokens) noexcept {
   const std::size_t n_tok = tokens.n;
   const Activation act = model_.family().activation;
   if (w.gate) linear(thread, w.gate, x, gate_, n_tok);
@@ -237,7 +244,8 @@ void Forward::experts(Thread& thread, std::size_t i_layer, ConstRows x) noexcept
   thread.barrier();
   if (thread.index() == 0) routing_.assign(router_.row(0), tokens_.size());
   const Range own = thread.split(tokens_.size());
-  for (std::size_t t = own.begin; t < own.end; ++t) std::fill_n(experts_out_.row(t), experts_out_.n_cols, 0.0f);
+  for (std::size_t t = own.begin; t < own.end; ++t)
+    std::fill_n(experts_out_.row(t), experts_out_.n_cols, 0.0f);
   thread.barrier();
   for (std::size_t e = 0; e < w.experts.size(); ++e) {
     const Routing::Share share = routing_.of(e);
@@ -248,7 +256,8 @@ void Forward::experts(Thread& thread, std::size_t i_layer, ConstRows x) noexcept
     thread.barrier();
     ffn(thread, w.experts[e], expert_, expert_, {i_layer, e, share.tokens, share.n});
     for (std::size_t i = mine.begin; i < mine.end; ++i)
-      kernels_.add_scaled(experts_out_.row(share.tokens[i]), expert_.row(i), share.weights[i], expert_.n_cols);
+      kernels_.add_scaled(experts_out_.row(share.tokens[i]), expert_.row(i), share.weights[i],
+                          expert_.n_cols);
     thread.barrier();
   }
   for (std::size_t t = own.begin; t < own.end; ++t) std::copy_n(experts_out_.row(t), h_.n_cols, h_.row(t));

@@ -42,7 +42,7 @@ class Forward {
   struct Buffer {
     Buffer(std::size_t n_rows, std::size_t width) : data(n_rows * width), n_cols(width) {}
     float* row(std::size_t t) { return data.data() + t * n_cols; }
-    operator Rows() { return {data.data(), n_cols}; }            // NOLINT(google-explicit-constructor)
+    operator Rows() { return {data.data(), n_cols}; }             // NOLINT(google-explicit-constructor)
     operator ConstRows() const { return {data.data(), n_cols}; }  // NOLINT(google-explicit-constructor)
     std::vector<float> data;
     std::size_t n_cols;
@@ -63,8 +63,8 @@ class Forward {
   void show(Thread& thread, Site site, std::size_t layer, ConstRows rows, std::size_t n_cols) const noexcept;
 
   void linear(Thread& thread, const Linear& w, ConstRows x, Rows y, std::size_t n_tok) noexcept;  // own rows
-  void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;                 // own tokens
-  void add_to_stream(Thread& thread, const NormWeights& post_norm) noexcept;                      // x_ += h_, own tokens
+  void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;  // own tokens
+  void add_to_stream(Thread& thread, const NormWeights& post_norm) noexcept;       // x_ += h_, own tokens
   void norm_row(const NormWeights& w, const float* x, float* y, std::size_t n) const noexcept;
   void rotate(float* x, const float* angles) const noexcept;
   std::int64_t position(std::size_t t) const noexcept;
@@ -80,12 +80,12 @@ class Forward {
   std::span<const Token> tokens_;
   bool has_evicted_ = false;  // whether queries meet the prefix at another position than their own
 
-  Buffer x_;         // the residual stream [batch, n_embd]
-  Buffer h_;         // its normalised form, then what a block adds to it
-  Buffer h2_;        // a parallel layer's second norm
+  Buffer x_;   // the residual stream [batch, n_embd]
+  Buffer h_;   // its normalised form, then what a block adds to it
+  Buffer h2_;  // a parallel layer's second norm
   Buffer q_, q_prefix_, k_, v_, attended_;
   Buffer gate_, up_;
-  Buffer expert_;            // one expert's tokens
+  Buffer expert_;  // one expert's tokens
   Buffer experts_out_;
   Buffer router_;
   Routing routing_;

@@ -6,14 +6,17 @@
 namespace runnel {
 namespace {
 
-std::size_t element_bytes(CacheType type) { return type == CacheType::f32 ? sizeof(float) : sizeof(simd::F16); }
+std::size_t element_bytes(CacheType type) {
+  return type == CacheType::f32 ? sizeof(float) : sizeof(simd::F16);
+}
 
 // Cache positions that a token of this layer sees.
 std::int64_t native_window(const Layer& layer) {
   return layer.window > 0 ? static_cast<std::int64_t>(layer.window) : INT64_MAX;
 }
 
-// A batch is stored whole before its first token is looked at, so the ring has room for it beside that token's window.
+// A batch is stored whole before its first token is looked at, so the ring has room for it beside that
+// token's window.
 std::int64_t ring_slots(std::int64_t window, const CacheSize& size) { return window + size.batch - 1; }
 
 // Rows start on cache lines of their own where the head is large enough for that to matter.
@@ -48,7 +51,9 @@ std::int64_t KvCache::n_bytes(const Model& model, const CacheSize& size, CacheTy
       static_cast<double>((shape.head_dim + shape.head_dim_v) * shape.n_head_kv * element_bytes(type));
   double total = 0;  // in double, since the settings allow products beyond 2^63
   for (const Layer& layer : model.weights().layers)
-    total += slot_bytes * static_cast<double>(size.n_prefix + ring_slots(std::min(native_window(layer), size.window), size)) + 128;
+    total += slot_bytes * static_cast<double>(size.n_prefix +
+                                              ring_slots(std::min(native_window(layer), size.window), size)) +
+             128;
   return total < 9e18 ? static_cast<std::int64_t>(total) : INT64_MAX;
 }
 
@@ -83,8 +88,8 @@ std::int64_t KvCache::cache_position(std::int64_t position) const {
 }
 
 Visible KvCache::visible(std::size_t layer, std::int64_t position) const {
-  // A layer's native window is counted in cache positions, like everything the model sees; inside the window that is
-  // the same as in positions.
+  // A layer's native window is counted in cache positions, like everything the model sees; inside the window
+  // that is the same as in positions.
   const LayerSlots& slots = layers_[layer];
   const std::int64_t at = cache_position(position);
   Visible v{};
@@ -97,9 +102,8 @@ Visible KvCache::visible(std::size_t layer, std::int64_t position) const {
 }
 
 std::size_t KvCache::slot(const LayerSlots& layer, std::int64_t position) const {
-  return static_cast<std::size_t>(position < size_.n_prefix
-                                      ? position
-                                      : size_.n_prefix + (position - size_.n_prefix) % layer.ring);
+  return static_cast<std::size_t>(
+      position < size_.n_prefix ? position : size_.n_prefix + (position - size_.n_prefix) % layer.ring);
 }
 
 void KvCache::store(const simd::Kernels& kernels, std::size_t layer, std::size_t head, std::int64_t position,
@@ -120,7 +124,8 @@ void KvCache::store(const simd::Kernels& kernels, std::size_t layer, std::size_t
 
 KeyRun KvCache::run(const LayerSlots& layer, std::size_t head, std::size_t slot, std::size_t n) const {
   const std::size_t row = head * static_cast<std::size_t>(size_.n_prefix + layer.ring) + slot;
-  return {data_.get() + layer.key_offset + row * key_bytes_, data_.get() + layer.value_offset + row * value_bytes_, n};
+  return {data_.get() + layer.key_offset + row * key_bytes_,
+          data_.get() + layer.value_offset + row * value_bytes_, n};
 }
 
 KeyRun KvCache::prefix_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const {

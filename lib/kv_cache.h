@@ -1,15 +1,16 @@
-// Keys and values of the tokens a session still sees: a prefix that stays for ever (the attention sinks) and a ring of
-// the last tokens, as in StreamingLLM (Xiao et al. 2023), exact to its definition: the model sees [prefix][window] as
-// one text, with positions counted inside the cache.
+// Keys and values of the tokens a session still sees: a prefix that stays for ever (the attention sinks) and
+// a ring of the last tokens, as in StreamingLLM (Xiao et al. 2023), exact to its definition: the model sees
+// [prefix][window] as one text, with positions counted inside the cache.
 //
 // Three numberings are at work here:
 //   position        of a token in the whole stream, from 0, without end
-//   cache position  what the model is to believe: 0 .. n_prefix - 1 for the prefix, n_prefix, n_prefix + 1, ... for the
+//   cache position  what the model is to believe: 0 .. n_prefix - 1 for the prefix, n_prefix, n_prefix + 1,
+//   ... for the
 //                   window. No distance between two of them ever exceeds the cache.
 //   slot            where a key lies in memory
-// No key is ever moved or rotated again. Window keys are stored rotated at their position, prefix keys too, which there
-// is the cache position; the query is rotated twice, at its position to meet the window (distances inside the window are
-// differences of positions) and at its cache position to meet the prefix.
+// No key is ever moved or rotated again. Window keys are stored rotated at their position, prefix keys too,
+// which there is the cache position; the query is rotated twice, at its position to meet the window
+// (distances inside the window are differences of positions) and at its cache position to meet the prefix.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -57,8 +58,8 @@ class KvCache {
   std::int64_t n_seen() const;                         // tokens the newest one sees, itself included
   void clear();
 
-  // Forgets the tokens from `position` on, so that it is the next one again. What had left the window by then stays
-  // lost. False, and nothing done, when no token of the window before `position` is left.
+  // Forgets the tokens from `position` on, so that it is the next one again. What had left the window by then
+  // stays lost. False, and nothing done, when no token of the window before `position` is left.
   bool rewind(std::int64_t position);
 
   // First position of the window of a query, and the query's own cache position.
@@ -67,8 +68,8 @@ class KvCache {
   Visible visible(std::size_t layer, std::int64_t position) const;
 
   // k: [head_dim], v: [head_dim_v] of one KV head, rotated at the token's position.
-  void store(const simd::Kernels& kernels, std::size_t layer, std::size_t head, std::int64_t position, const float* k,
-             const float* v) noexcept;
+  void store(const simd::Kernels& kernels, std::size_t layer, std::size_t head, std::int64_t position,
+             const float* k, const float* v) noexcept;
 
   // The longest run of neighbouring slots for [begin, end) of the prefix or of the window; end > begin.
   KeyRun prefix_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const;

@@ -12,21 +12,24 @@ namespace {
 
 using quant::TensorType;
 
-// From how many tokens on a block of weights is unpacked once and multiplied as a matrix, rather than read anew by
-// the matrix-vector kernel for every token.
+// From how many tokens on a block of weights is unpacked once and multiplied as a matrix, rather than read
+// anew by the matrix-vector kernel for every token.
 constexpr std::size_t min_tokens_for_matmul = 4;
 
-// Rows are dealt to threads in multiples of this, so that the split never cuts a panel or a cache line of outputs.
+// Rows are dealt to threads in multiples of this, so that the split never cuts a panel or a cache line of
+// outputs.
 constexpr std::size_t row_multiple = simd::panel_rows;
 
-// Unpacked rows that a thread works on at a time: half a megabyte, to stay in its L2 cache beside the activations.
+// Unpacked rows that a thread works on at a time: half a megabyte, to stay in its L2 cache beside the
+// activations.
 constexpr std::size_t block_floats = std::size_t{128} * 1024;
 
-// The same for every team, so that OpenBLAS sees the same shapes and gives the same bits; at least 8 blocks of a matrix
-// where it has the rows, for the threads to share.
+// The same for every team, so that OpenBLAS sees the same shapes and gives the same bits; at least 8 blocks
+// of a matrix where it has the rows, for the threads to share.
 std::size_t block_rows(const Linear& w) {
   const auto rounded = [](std::size_t n) { return n / row_multiple * row_multiple; };
-  return std::clamp(std::min(rounded(block_floats / w.n_cols), rounded(w.n_rows / 8)), row_multiple, std::size_t{256});
+  return std::clamp(std::min(rounded(block_floats / w.n_cols), rounded(w.n_rows / 8)), row_multiple,
+                    std::size_t{256});
 }
 
 void matvec(const simd::Kernels& k, const Linear& w, Range rows, const float* x, float* y) {
@@ -40,7 +43,8 @@ void matvec(const simd::Kernels& k, const Linear& w, Range rows, const float* x,
       return k.matvec_bf16(y, reinterpret_cast<const simd::BF16*>(first), rows.size(), w.n_cols, x);
     case TensorType::q8_0:
       return k.matvec_q8_0(y, reinterpret_cast<const quant::BlockQ8_0*>(first), rows.size(), w.n_cols, x);
-    default: return;  // model loading lets no other type through
+    default:
+      return;  // model loading lets no other type through
   }
 }
 
@@ -50,8 +54,8 @@ void finish(const simd::Kernels& k, const Linear& w, Range rows, float* y) {
 }
 
 // y[t, r] for the rows of one block; `rows` is small enough for the scratch.
-void multiply_block(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, ConstRows x, Rows y,
-                    std::size_t n_tok) {
+void multiply_block(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, ConstRows x,
+                    Rows y, std::size_t n_tok) {
   const float* weights = reinterpret_cast<const float*>(w.data) + rows.begin * w.n_cols;
   if (w.type->type != TensorType::f32) {
     for (std::size_t r = 0; r < rows.size(); ++r)
@@ -60,18 +64,18 @@ void multiply_block(const simd::Kernels& k, LinearScratch& scratch, const Linear
   }
 #if defined(RUNNEL_BLAS)
   if (blas_is_usable()) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(n_tok), static_cast<int>(rows.size()),
-                static_cast<int>(w.n_cols), 1.0f, x.data, static_cast<int>(x.stride), weights,
-                static_cast<int>(w.n_cols), 0.0f, y.data + rows.begin, static_cast<int>(y.stride));
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(n_tok),
+                static_cast<int>(rows.size()), static_cast<int>(w.n_cols), 1.0f, x.data,
+                static_cast<int>(x.stride), weights, static_cast<int>(w.n_cols), 0.0f, y.data + rows.begin,
+                static_cast<int>(y.stride));
     return;
   }
 #endif
   const std::size_t panel_floats = simd::panel_rows * w.n_cols;
   for (std::size_t r = 0; r < rows.size(); r += simd::panel_rows)
-    k.pack_panel(scratch.panels.data() + r / simd::panel_rows * panel_floats, weights + r * w.n_cols, w.n_cols,
-                 std::min(simd::panel_rows, rows.size() - r), w.n_cols);
-  for (std::size_t t = 0; t < n_tok; ++t)
-    std::fill_n(y.data + t * y.stride + rows.begin, rows.size(), 0.0f);
+    k.pack_panel(scratch.panels.data() + r / simd::panel_rows * panel_floats, weights + r * w.n_cols,
+                 w.n_cols, std::min(simd::panel_rows, rows.size() - r), w.n_cols);
+  for (std::size_t t = 0; t < n_tok; ++t) std::fill_n(y.data + t * y.stride + rows.begin, rows.size(), 0.0f);
   k.matmul_panels(y.data + rows.begin, y.stride, x.data, x.stride, n_tok, scratch.panels.data(), rows.size(),
                   w.n_cols);
 }
@@ -89,15 +93,17 @@ Linear Linear::rows(std::size_t begin, std::size_t n) const {
 LinearScratch::LinearScratch(std::size_t max_cols) : rows(n_floats(max_cols)), panels(n_floats(max_cols)) {}
 
 // The largest block: of few very long rows, or of rows that fill it exactly.
-std::size_t LinearScratch::n_floats(std::size_t max_cols) { return std::max(block_floats, row_multiple * max_cols); }
+std::size_t LinearScratch::n_floats(std::size_t max_cols) {
+  return std::max(block_floats, row_multiple * max_cols);
+}
 
 Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) noexcept {
   if (n_tok < min_tokens_for_matmul) return thread.split(linear.n_rows, row_multiple);
   return thread.split(linear.n_rows, block_rows(linear));
 }
 
-void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear, ConstRows x,
-              Rows y, std::size_t n_tok) noexcept {
+void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear,
+              ConstRows x, Rows y, std::size_t n_tok) noexcept {
   const Range rows = own_rows(thread, linear, n_tok);
   if (n_tok < min_tokens_for_matmul) {
     for (std::size_t t = 0; t < n_tok; ++t) {
@@ -118,9 +124,12 @@ void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scrat
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept {
   const std::byte* in = linear.data + row * linear.row_bytes();
   switch (linear.type->type) {
-    case TensorType::f16: return kernels.f16_to_f32(y, reinterpret_cast<const simd::F16*>(in), linear.n_cols);
-    case TensorType::bf16: return kernels.bf16_to_f32(y, reinterpret_cast<const simd::BF16*>(in), linear.n_cols);
-    default: return linear.type->decode(y, in, linear.n_cols);
+    case TensorType::f16:
+      return kernels.f16_to_f32(y, reinterpret_cast<const simd::F16*>(in), linear.n_cols);
+    case TensorType::bf16:
+      return kernels.bf16_to_f32(y, reinterpret_cast<const simd::BF16*>(in), linear.n_cols);
+    default:
+      return linear.type->decode(y, in, linear.n_cols);
   }
 }
 

@@ -38,14 +38,14 @@ struct Rows {
 struct LinearScratch {
   explicit LinearScratch(std::size_t max_cols);
   static std::size_t n_floats(std::size_t max_cols);  // of each of the two
-  std::vector<float> rows;    // a block of decoded rows
-  std::vector<float> panels;  // the same, packed
+  std::vector<float> rows;                            // a block of decoded rows
+  std::vector<float> panels;                          // the same, packed
 };
 
-// Computes this thread's share of the outputs for n_tok tokens. The result of an output does not depend on the number
-// of threads. No barrier.
-void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear, ConstRows x,
-              Rows y, std::size_t n_tok) noexcept;
+// Computes this thread's share of the outputs for n_tok tokens. The result of an output does not depend on
+// the number of threads. No barrier.
+void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear,
+              ConstRows x, Rows y, std::size_t n_tok) noexcept;
 
 // The outputs that multiply() gives to this thread.
 Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) noexcept;

@@ -39,7 +39,8 @@ long core_strength(int cpu) {
 
 std::size_t count_performance_cores() {
   cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::max(1u, std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return std::max(1u, std::thread::hardware_concurrency());
   std::vector<long> strengths;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;

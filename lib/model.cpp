@@ -17,7 +17,8 @@ Result<std::shared_ptr<const Model>> Model::open(const std::string& path, const 
   return load(std::move(file), settings);
 }
 
-Result<std::shared_ptr<const Model>> Model::from_memory(std::span<const std::byte> bytes, const Settings& settings) {
+Result<std::shared_ptr<const Model>> Model::from_memory(std::span<const std::byte> bytes,
+                                                        const Settings& settings) {
   RUNNEL_ASSIGN(GgufFile file, GgufFile::parse(bytes, "(memory)"));
   return load(std::move(file), settings);
 }
@@ -25,7 +26,8 @@ Result<std::shared_ptr<const Model>> Model::from_memory(std::span<const std::byt
 Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& settings) {
   std::shared_ptr<Model> model(new Model(std::move(file)));
   const GgufFile& f = model->file_;
-  for (const auto& [key, value] : f.metadata()) model->meta_.emplace_back(key, to_text(value, meta_text_chars));
+  for (const auto& [key, value] : f.metadata())
+    model->meta_.emplace_back(key, to_text(value, meta_text_chars));
   for (const GgufTensor& tensor : f.tensors()) model->tensor_names_.emplace_back(tensor.name);
   RUNNEL_ASSIGN(model->architecture_, f.get_string("general.architecture"));
 
@@ -43,8 +45,8 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
   }
   const Family* family = find_family(model->architecture_);
   if (!family)
-    return error(RUNNEL_UNSUPPORTED, "%s: architecture \"%.60s\" is not known; runnel runs %s", f.name().c_str(),
-                 model->architecture_.c_str(), family_names());
+    return error(RUNNEL_UNSUPPORTED, "%s: architecture \"%.60s\" is not known; runnel runs %s",
+                 f.name().c_str(), model->architecture_.c_str(), family_names());
   if (f.tensors().empty())
     return error(RUNNEL_BAD_FILE, "%s: the file holds a vocabulary only, no weights", f.name().c_str());
   model->family_ = family;
@@ -54,7 +56,8 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
 }
 
 Result<Rope> Model::rope(std::size_t n_ctx) const {
-  if (family_->positions != Positions::rope_adjacent && family_->positions != Positions::rope_halves) return Rope();
+  if (family_->positions != Positions::rope_adjacent && family_->positions != Positions::rope_halves)
+    return Rope();
   const auto key = [&](const char* name) { return architecture_ + ".rope." + name; };
   const auto bad = [&](const char* name, double value) {
     return error(RUNNEL_BAD_FILE, "%s: %s is %g, which no rotation can have", file_.name().c_str(),

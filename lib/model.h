@@ -28,8 +28,8 @@ struct Shape {
   std::size_t n_ctx_train = 0;
   std::size_t native_window = 0;  // tokens; 0: none
   float norm_eps = 0;
-  float attention_scale = 0;   // of query . key
-  float attn_soft_cap = 0, logit_soft_cap = 0;                        // 0: none
+  float attention_scale = 0;                    // of query . key
+  float attn_soft_cap = 0, logit_soft_cap = 0;  // 0: none
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
   float alibi_max_bias = 0;
 
@@ -52,12 +52,12 @@ struct FfnWeights {
 struct Layer : FfnWeights {  // the feed-forward network, or a router [n_expert, n_embd] and experts
   NormWeights attn_norm;
   Linear q, k, v, o;
-  NormWeights q_norm, k_norm;          // [head_dim], of each head
-  NormWeights attn_post_norm;          // of what attention adds to the stream
+  NormWeights q_norm, k_norm;  // [head_dim], of each head
+  NormWeights attn_post_norm;  // of what attention adds to the stream
   NormWeights ffn_norm, ffn_post_norm;
   Linear router;
   std::vector<FfnWeights> experts;
-  std::size_t window = 0;              // native sliding window, tokens; 0: none
+  std::size_t window = 0;  // native sliding window, tokens; 0: none
 };
 
 struct Weights {
@@ -66,13 +66,14 @@ struct Weights {
   NormWeights embedding_norm;
   std::vector<Layer> layers;
   NormWeights output_norm;
-  Linear output;              // [n_vocab, n_embd]
+  Linear output;  // [n_vocab, n_embd]
 };
 
 class Model {
  public:
   static Result<std::shared_ptr<const Model>> open(const std::string& path, const Settings& settings);
-  static Result<std::shared_ptr<const Model>> from_memory(std::span<const std::byte> bytes, const Settings& settings);
+  static Result<std::shared_ptr<const Model>> from_memory(std::span<const std::byte> bytes,
+                                                          const Settings& settings);
 
   const GgufFile& file() const { return file_; }
   const std::string& architecture() const { return architecture_; }

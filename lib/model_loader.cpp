@@ -39,13 +39,16 @@ Result<void> ModelLoader::load() {
 }
 
 Result<void> ModelLoader::read_shape() {
-  const auto read = [&](std::size_t& to, const char* name, std::int64_t min, std::int64_t max) -> Result<void> {
+  const auto read = [&](std::size_t& to, const char* name, std::int64_t min,
+                        std::int64_t max) -> Result<void> {
     RUNNEL_ASSIGN(const std::int64_t value, file_.get_int(key(name), min, max));
     to = static_cast<std::size_t>(value);
     return {};
   };
-  const auto read_or = [&](std::size_t& to, const char* name, std::int64_t max, std::size_t absent) -> Result<void> {
-    RUNNEL_ASSIGN(const std::int64_t value, file_.get_int(key(name), 1, max, static_cast<std::int64_t>(absent)));
+  const auto read_or = [&](std::size_t& to, const char* name, std::int64_t max,
+                           std::size_t absent) -> Result<void> {
+    RUNNEL_ASSIGN(const std::int64_t value,
+                  file_.get_int(key(name), 1, max, static_cast<std::int64_t>(absent)));
     to = static_cast<std::size_t>(value);
     return {};
   };
@@ -59,8 +62,9 @@ Result<void> ModelLoader::read_shape() {
                      std::max<std::size_t>(1, shape_.n_embd / shape_.n_head)));
   RUNNEL_TRY(read_or(shape_.head_dim_v, "attention.value_length", max_width, shape_.head_dim));
   if (shape_.n_head % shape_.n_head_kv != 0)
-    return error(RUNNEL_BAD_FILE, "%s: %s is %zu, which does not divide the %zu query heads", file_.name().c_str(),
-                 key("attention.head_count_kv").c_str(), shape_.n_head_kv, shape_.n_head);
+    return error(RUNNEL_BAD_FILE, "%s: %s is %zu, which does not divide the %zu query heads",
+                 file_.name().c_str(), key("attention.head_count_kv").c_str(), shape_.n_head_kv,
+                 shape_.n_head);
 
   RUNNEL_ASSIGN(const std::int64_t n_expert, file_.get_int(key("expert_count"), 0, max_experts, 0));
   shape_.n_expert = static_cast<std::size_t>(n_expert);
@@ -87,7 +91,8 @@ Result<void> ModelLoader::read_factors() {
     to = static_cast<float>(value);
     return {};
   };
-  const char* eps = family.norm == Norm::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+  const char* eps =
+      family.norm == Norm::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
   RUNNEL_TRY(read(shape_.norm_eps, eps, 1e-5));
   if (shape_.norm_eps < 0)
     return error(RUNNEL_BAD_FILE, "%s: %s is negative", file_.name().c_str(), key(eps).c_str());
@@ -104,14 +109,16 @@ Result<void> ModelLoader::read_factors() {
   for (float* factor : {&shape_.embedding_scale, &shape_.residual_scale, &logit_divisor})
     if (*factor == 0.0f) *factor = 1.0f;  // 0 stands for "not used"
   shape_.logit_scale = 1.0f / logit_divisor;
-  if (family.positions == Positions::alibi) RUNNEL_TRY(read(shape_.alibi_max_bias, "attention.max_alibi_bias", 8.0));
+  if (family.positions == Positions::alibi)
+    RUNNEL_TRY(read(shape_.alibi_max_bias, "attention.max_alibi_bias", 8.0));
   return {};
 }
 
 Result<void> ModelLoader::read_weights() {
   Weights& w = model_.weights_;
   const GgufTensor* embedding = file_.find_tensor("token_embd.weight");
-  if (!embedding) return error(RUNNEL_BAD_FILE, "%s: tensor token_embd.weight is missing", file_.name().c_str());
+  if (!embedding)
+    return error(RUNNEL_BAD_FILE, "%s: tensor token_embd.weight is missing", file_.name().c_str());
   shape_.n_vocab = embedding->dims[1];
   if (shape_.n_vocab > static_cast<std::size_t>(INT32_MAX))
     return error(RUNNEL_BAD_FILE, "%s: token_embd.weight has %zu rows, more than there are token ids",
@@ -126,7 +133,8 @@ Result<void> ModelLoader::read_weights() {
   RUNNEL_ASSIGN(w.embedding_norm, optional_norm("token_embd_norm", shape_.n_embd));
   RUNNEL_ASSIGN(w.output_norm, norm("output_norm", shape_.n_embd));
   // Tied embeddings: the matrix that reads tokens in also writes them out.
-  RUNNEL_ASSIGN(w.output, linear(has("output.weight") ? "output" : "token_embd", shape_.n_vocab, shape_.n_embd));
+  RUNNEL_ASSIGN(w.output,
+                linear(has("output.weight") ? "output" : "token_embd", shape_.n_vocab, shape_.n_embd));
   RUNNEL_ASSIGN(w.output.bias, optional_vector("output.bias", shape_.n_vocab));
 
   w.layers.resize(shape_.n_layer);
@@ -192,9 +200,11 @@ Result<void> ModelLoader::read_ffn(const std::string& prefix, Layer& layer) {
 
 Result<void> ModelLoader::read_experts(const std::string& prefix, Layer& layer) {
   RUNNEL_ASSIGN(layer.router, linear(prefix + "ffn_gate_inp", shape_.n_expert, shape_.n_embd));
-  RUNNEL_ASSIGN(const auto gates, linears(prefix + "ffn_gate_exps", shape_.n_expert, shape_.n_ff, shape_.n_embd));
+  RUNNEL_ASSIGN(const auto gates,
+                linears(prefix + "ffn_gate_exps", shape_.n_expert, shape_.n_ff, shape_.n_embd));
   RUNNEL_ASSIGN(const auto ups, linears(prefix + "ffn_up_exps", shape_.n_expert, shape_.n_ff, shape_.n_embd));
-  RUNNEL_ASSIGN(const auto downs, linears(prefix + "ffn_down_exps", shape_.n_expert, shape_.n_embd, shape_.n_ff));
+  RUNNEL_ASSIGN(const auto downs,
+                linears(prefix + "ffn_down_exps", shape_.n_expert, shape_.n_embd, shape_.n_ff));
   for (std::size_t e = 0; e < shape_.n_expert; ++e) {
     layer.experts.push_back({gates[e], ups[e], downs[e]});
     FfnWeights& expert = layer.experts.back();
@@ -239,7 +249,8 @@ void ModelLoader::settle_ffn_scale(Linear& linear) {
 
 Result<NormWeights> ModelLoader::norm(const std::string& name, std::size_t n) {
   RUNNEL_ASSIGN(const NormWeights result, optional_norm(name, n));
-  if (!result) return error(RUNNEL_BAD_FILE, "%s: tensor %s.weight is missing", file_.name().c_str(), name.c_str());
+  if (!result)
+    return error(RUNNEL_BAD_FILE, "%s: tensor %s.weight is missing", file_.name().c_str(), name.c_str());
   return result;
 }
 
@@ -269,7 +280,8 @@ Result<const float*> ModelLoader::optional_vector(const std::string& name, std::
   return model_.converted_.back().get();
 }
 
-Result<const GgufTensor*> ModelLoader::tensor(const std::string& name, std::initializer_list<std::uint64_t> dims) {
+Result<const GgufTensor*> ModelLoader::tensor(const std::string& name,
+                                              std::initializer_list<std::uint64_t> dims) {
   const GgufTensor* t = file_.find_tensor(name);
   if (!t) return error(RUNNEL_BAD_FILE, "%s: tensor %s is missing", file_.name().c_str(), name.c_str());
   std::size_t i = 0;
@@ -277,13 +289,14 @@ Result<const GgufTensor*> ModelLoader::tensor(const std::string& name, std::init
   for (std::uint64_t d : dims) same &= t->dims[i++] == d;
   for (; i < t->dims.size(); ++i) same &= t->dims[i] == 1;
   if (!same)
-    return error(RUNNEL_BAD_FILE, "%s: tensor %s has shape %s, expected %s", file_.name().c_str(), name.c_str(),
-                 shape_text(*t).c_str(), shape_text(dims).c_str());
+    return error(RUNNEL_BAD_FILE, "%s: tensor %s has shape %s, expected %s", file_.name().c_str(),
+                 name.c_str(), shape_text(*t).c_str(), shape_text(dims).c_str());
   if (!is_weight_type(*t->type))
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has type %s, which holds no weights", file_.name().c_str(),
                  name.c_str(), t->type->name);
   if (!t->data)
-    return error(RUNNEL_BAD_FILE, "%s: tensor %s has no data in the file", file_.name().c_str(), name.c_str());
+    return error(RUNNEL_BAD_FILE, "%s: tensor %s has no data in the file", file_.name().c_str(),
+                 name.c_str());
   return t;
 }
 

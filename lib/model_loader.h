@@ -26,8 +26,10 @@ class ModelLoader {
 
   // Tensor <name>.weight [n_rows, n_cols] with its optional <name>.bias and <name>.scale.
   Result<Linear> linear(const std::string& name, std::size_t n_rows, std::size_t n_cols);
-  Result<std::vector<Linear>> linears(const std::string& name, std::size_t n, std::size_t n_rows, std::size_t n_cols);
-  // The scale of a feed-forward matrix, in families that have it, is meant for the bias too: y = scale (W x + bias).
+  Result<std::vector<Linear>> linears(const std::string& name, std::size_t n, std::size_t n_rows,
+                                      std::size_t n_cols);
+  // The scale of a feed-forward matrix, in families that have it, is meant for the bias too: y = scale (W x +
+  // bias).
   void settle_ffn_scale(Linear& linear);
   Result<NormWeights> norm(const std::string& name, std::size_t n);
   Result<NormWeights> optional_norm(const std::string& name, std::size_t n);

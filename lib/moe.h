@@ -1,4 +1,5 @@
-// Which tokens go to which experts of a mixture (Shazeer et al. 2017; Mixtral: Jiang et al. 2024, section 2.1).
+// Which tokens go to which experts of a mixture (Shazeer et al. 2017; Mixtral: Jiang et al. 2024,
+// section 2.1).
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -9,8 +10,8 @@ class Routing {
  public:
   Routing(std::size_t max_tokens, std::size_t n_expert, std::size_t n_used);
 
-  // scores: router outputs [n_tok, n_expert], changed. Each token takes the n_used experts of highest probability,
-  // weighted by it, the weights made to sum to 1.
+  // scores: router outputs [n_tok, n_expert], changed. Each token takes the n_used experts of highest
+  // probability, weighted by it, the weights made to sum to 1.
   void assign(float* scores, std::size_t n_tok) noexcept;
 
   // The tokens of one expert in order, and each one's weight.

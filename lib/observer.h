@@ -21,9 +21,10 @@ struct Observation {
   std::size_t layer;
   ConstRows rows;  // [n_tok, n_cols]
   std::size_t n_tok, n_cols;
-  const std::size_t* tokens;   // which tokens of the batch the rows are, or null: 0, 1, ... (an expert sees some only)
-  std::size_t expert;          // of ffn_hidden in a mixture, else 0
-  std::int64_t first_position; // of the batch's token 0
+  const std::size_t*
+      tokens;  // which tokens of the batch the rows are, or null: 0, 1, ... (an expert sees some only)
+  std::size_t expert;           // of ffn_hidden in a mixture, else 0
+  std::int64_t first_position;  // of the batch's token 0
 };
 
 class Observer {
@@ -31,9 +32,10 @@ class Observer {
   virtual ~Observer() = default;
   // Called by one thread at a time, in the order of the computation; must not keep the pointers.
   virtual void see(const Observation& what) noexcept = 0;
-  // Share of a query's attention that goes to the prefix (the sinks), 0 to 1. Called by several threads at once, each
-  // for other heads and tokens.
-  virtual void see_prefix_mass(std::size_t layer, std::size_t head, std::int64_t position, float mass) noexcept = 0;
+  // Share of a query's attention that goes to the prefix (the sinks), 0 to 1. Called by several threads at
+  // once, each for other heads and tokens.
+  virtual void see_prefix_mass(std::size_t layer, std::size_t head, std::int64_t position,
+                               float mass) noexcept = 0;
 };
 
 }  // namespace runnel

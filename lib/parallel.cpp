@@ -46,7 +46,7 @@ Range Thread::split(std::size_t n, std::size_t multiple) const noexcept {
 
 void Team::run_region(void (*work)(void* context, Thread& thread), void* context) noexcept {
 #if defined(_OPENMP)
-#pragma omp parallel num_threads(static_cast<int>(n_threads_))
+#pragma omp parallel num_threads(static_cast <int>(n_threads_))
   {
     Thread thread(barrier_, static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));

@@ -12,8 +12,8 @@ struct Range {
   std::size_t size() const { return end - begin; }
 };
 
-// Meeting point of a fixed number of threads. Spins, since the wait is mostly a microsecond, then yields its core in
-// case another thread of the team has none.
+// Meeting point of a fixed number of threads. Spins, since the wait is mostly a microsecond, then yields its
+// core in case another thread of the team has none.
 class Barrier {
  public:
   void wait(std::size_t n_threads) noexcept;
@@ -33,8 +33,8 @@ class Thread {
   std::size_t count() const noexcept { return count_; }
   void barrier() noexcept { barrier_.wait(count_); }
 
-  // This thread's part of n items, cut at multiples of `multiple`. Every thread gets a part of the same size or one
-  // multiple less, maybe none; the parts depend on n, multiple and the team's size alone.
+  // This thread's part of n items, cut at multiples of `multiple`. Every thread gets a part of the same size
+  // or one multiple less, maybe none; the parts depend on n, multiple and the team's size alone.
   Range split(std::size_t n, std::size_t multiple = 1) const noexcept;
 
  private:
@@ -48,8 +48,9 @@ class Team {
 
   void resize(std::size_t n_threads) noexcept { n_threads_ = n_threads; }
 
-  // Runs work(thread) on every thread of the team and returns when all are done. `work` must not throw. Where the
-  // host gives fewer threads (a limit, a nested region) the team is smaller; the result must not depend on it.
+  // Runs work(thread) on every thread of the team and returns when all are done. `work` must not throw. Where
+  // the host gives fewer threads (a limit, a nested region) the team is smaller; the result must not depend
+  // on it.
   template <class Work>
   void run(Work&& work) noexcept {
     run_region([](void* context, Thread& thread) { (*static_cast<Work*>(context))(thread); }, &work);

@@ -1,4 +1,5 @@
-// Errors as values: a function that can fail returns Result<T>; the C API turns the Error into a status and a message.
+// Errors as values: a function that can fail returns Result<T>; the C API turns the Error into a status and a
+// message.
 #pragma once
 #include <cassert>
 #include <cstdarg>
@@ -61,18 +62,19 @@ class [[nodiscard]] Result<void> {
 };
 
 // Returns the error of a failed expression from the enclosing function.
-#define RUNNEL_TRY(expression)                                    \
-  do {                                                            \
+#define RUNNEL_TRY(expression)                                                                \
+  do {                                                                                        \
     if (auto runnel_try_ = (expression); !runnel_try_) return std::move(runnel_try_.error()); \
   } while (0)
 
 // RUNNEL_ASSIGN(auto x, f()): declares or assigns the value, or returns the error.
 #define RUNNEL_CAT2(a, b) a##b
 #define RUNNEL_CAT(a, b) RUNNEL_CAT2(a, b)
-#define RUNNEL_ASSIGN(target, expression) RUNNEL_ASSIGN_(RUNNEL_CAT(runnel_result_, __LINE__), target, expression)
-#define RUNNEL_ASSIGN_(result, target, expression)  \
-  auto result = (expression);                       \
-  if (!result) return std::move(result.error());    \
+#define RUNNEL_ASSIGN(target, expression) \
+  RUNNEL_ASSIGN_(RUNNEL_CAT(runnel_result_, __LINE__), target, expression)
+#define RUNNEL_ASSIGN_(result, target, expression) \
+  auto result = (expression);                      \
+  if (!result) return std::move(result.error());   \
   target = std::move(*result)
 
 }  // namespace runnel

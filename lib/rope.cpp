@@ -27,7 +27,8 @@ double yarn_ramp(const RopeParams& p, std::size_t pair) {
 Rope::Rope(const RopeParams& p) : frequencies_(p.n_rot / 2), magnitude_(p.magnitude) {
   for (std::size_t i = 0; i < frequencies_.size(); ++i) {
     const double factor = p.factors.empty() ? 1.0 : static_cast<double>(p.factors[i]);
-    const double own = std::pow(p.base, -2.0 * static_cast<double>(i) / static_cast<double>(p.n_rot)) / factor;
+    const double own =
+        std::pow(p.base, -2.0 * static_cast<double>(i) / static_cast<double>(p.n_rot)) / factor;
     const double keep = p.yarn ? yarn_ramp(p, i) : 0.0;
     frequencies_[i] = own * p.scale * (1 - keep) + own * keep;
   }

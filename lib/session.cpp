@@ -23,8 +23,9 @@ Result<CacheSize> cache_size(const Model& model, const Settings& settings) {
   const auto n_ctx_train = static_cast<std::int64_t>(model.shape().n_ctx_train);
   CacheSize size;
   size.n_prefix = settings.sinks;
-  size.window = settings.window > 0 ? settings.window
-                                    : std::clamp<std::int64_t>(n_ctx_train - size.n_prefix, 1, max_default_window);
+  size.window = settings.window > 0
+                    ? settings.window
+                    : std::clamp<std::int64_t>(n_ctx_train - size.n_prefix, 1, max_default_window);
   if (!model.can_stream() && size.n_prefix + size.window > n_ctx_train)
     return error(RUNNEL_BAD_ARGUMENT,
                  "window: %lld tokens after %lld sinks, but this model has learned positions for %lld only",
@@ -55,8 +56,8 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Model> mode
       new Session(std::move(model), settings, kernels, std::move(rope), size, std::move(sampler)));
 }
 
-Session::Session(std::shared_ptr<const Model> model, const Settings& settings, const simd::Kernels& kernels, Rope rope,
-                 const CacheSize& size, Sampler sampler)
+Session::Session(std::shared_ptr<const Model> model, const Settings& settings, const simd::Kernels& kernels,
+                 Rope rope, const CacheSize& size, Sampler sampler)
     : model_(std::move(model)),
       settings_(settings),
       kernels_(kernels),
@@ -87,7 +88,8 @@ void Session::reset() {
 Result<void> Session::set(std::string_view name, std::string_view value) {
   const SettingInfo* info = find_setting(name);
   if (info && info->scope < SettingScope::running)
-    return error(RUNNEL_BAD_ARGUMENT, "%.60s: cannot be changed on a running session", std::string(name).c_str());
+    return error(RUNNEL_BAD_ARGUMENT, "%.60s: cannot be changed on a running session",
+                 std::string(name).c_str());
   Settings changed = settings_;
   RUNNEL_TRY(changed.set(name, value));
   RUNNEL_TRY(sampler_.configure(changed));
@@ -115,8 +117,8 @@ Result<void> Session::feed(std::span<const Token> tokens, runnel_logits_fn on_lo
   const auto n_vocab = static_cast<Token>(model_->shape().n_vocab);
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= n_vocab)
-      return error(RUNNEL_BAD_ARGUMENT, "token %zu of %zu is %d, expected an id from 0 to %d", i, tokens.size(),
-                   tokens[i], n_vocab - 1);
+      return error(RUNNEL_BAD_ARGUMENT, "token %zu of %zu is %d, expected an id from 0 to %d", i,
+                   tokens.size(), tokens[i], n_vocab - 1);
   stop_.store(false, std::memory_order_relaxed);
   const Clock::time_point start = Clock::now();
   const std::int64_t before = n_read_;
@@ -142,7 +144,8 @@ Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_lo
   return {};
 }
 
-Result<void> Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits, void* user) {
+Result<void> Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
+                                 void* user) {
   forward_.run(team_, cache_, tokens);
   const std::int64_t first = n_read_;
   const std::size_t n_vocab = model_->shape().n_vocab;
@@ -174,8 +177,8 @@ void Session::remember(std::span<const Token> tokens) {
   }
 }
 
-// Learned positions end with the trained context. To go on, the model reads the last half of the window again from
-// the start of the context, behind the sinks.
+// Learned positions end with the trained context. To go on, the model reads the last half of the window again
+// from the start of the context, behind the sinks.
 void Session::reread() {
   const CacheSize& size = cache_.size();
   std::vector<Token> tokens(first_);
@@ -193,7 +196,8 @@ void Session::reread() {
 }
 
 bool Session::rewind(std::int64_t position) {
-  if (position < 0 || position > n_read_ || !cache_.rewind(cache_.position() - (n_read_ - position))) return false;
+  if (position < 0 || position > n_read_ || !cache_.rewind(cache_.position() - (n_read_ - position)))
+    return false;
   n_read_ = position;
   last_logits_ = nullptr;
   return true;
@@ -201,7 +205,8 @@ bool Session::rewind(std::int64_t position) {
 
 Result<Token> Session::sample() {
   if (!last_logits_)
-    return error(RUNNEL_BAD_ARGUMENT, "there is nothing to go on from: feed the session at least one token first");
+    return error(RUNNEL_BAD_ARGUMENT,
+                 "there is nothing to go on from: feed the session at least one token first");
   return sampler_.sample({last_logits_, model_->shape().n_vocab});
 }
 
@@ -229,7 +234,8 @@ Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on
   return finish(RUNNEL_FINISH_LENGTH, on_text, user);
 }
 
-// Gives the text that has become certain with this token: whole characters that cannot be the start of a stop text.
+// Gives the text that has become certain with this token: whole characters that cannot be the start of a stop
+// text.
 std::optional<runnel_finish> Session::emit(Token token, runnel_text_fn on_text, void* user) {
   if (!model_->tokenizer()) return std::nullopt;
   piece_.clear();

@@ -45,9 +45,12 @@ class Session {
   void set_answer_end(const std::string& text);
 
   const float* logits() const { return last_logits_; }  // null before the first token
-  Token last_end_token() const { return end_token_; }   // that ended the last generate(); -1 when something else did
+  Token last_end_token() const {
+    return end_token_;
+  }  // that ended the last generate(); -1 when something else did
 
-  // Forgets the tokens from `position` on, without logits until the next feed. False when that is not possible.
+  // Forgets the tokens from `position` on, without logits until the next feed. False when that is not
+  // possible.
   bool rewind(std::int64_t position);
   std::int64_t position() const { return n_read_; }  // tokens read since the start or the last reset
 
@@ -58,12 +61,13 @@ class Session {
   std::int64_t scratch_bytes() const;
 
  private:
-  Session(std::shared_ptr<const Model> model, const Settings& settings, const simd::Kernels& kernels, Rope rope,
-          const CacheSize& size, Sampler sampler);
+  Session(std::shared_ptr<const Model> model, const Settings& settings, const simd::Kernels& kernels,
+          Rope rope, const CacheSize& size, Sampler sampler);
 
   void set_stop_texts();
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
-  Result<void> read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits, void* user);
+  Result<void> read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
+                          void* user);
   void remember(std::span<const Token> tokens);
   void reread();
   std::optional<runnel_finish> emit(Token token, runnel_text_fn on_text, void* user);
@@ -80,9 +84,9 @@ class Session {
   Sampler sampler_;
   StopText stop_text_;
   Utf8Stream utf8_;
-  std::string piece_, text_;  // of the token at hand; kept to reuse their memory
-  std::vector<Token> recent_;     // ring of the last tokens; learned positions only
-  std::vector<Token> first_;      // the prefix's tokens; likewise
+  std::string piece_, text_;   // of the token at hand; kept to reuse their memory
+  std::vector<Token> recent_;  // ring of the last tokens; learned positions only
+  std::vector<Token> first_;   // the prefix's tokens; likewise
   const float* last_logits_ = nullptr;
   std::int64_t n_read_ = 0;
   Token end_token_ = -1;

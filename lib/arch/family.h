@@ -1,5 +1,6 @@
-// What sets one family of decoders apart from another, as data. To add a family: one file lib/arch/<name>.cpp with a
-// constexpr description, and its name in RUNNEL_FAMILIES. The forward pass asks for properties, never for names.
+// What sets one family of decoders apart from another, as data. To add a family: one file lib/arch/<name>.cpp
+// with a constexpr description, and its name in RUNNEL_FAMILIES. The forward pass asks for properties, never
+// for names.
 #pragma once
 #include <string_view>
 
@@ -9,9 +10,9 @@ enum class Norm { rms, layer };
 enum class Positions { rope_adjacent, rope_halves, learned, alibi };
 enum class Activation { silu, gelu };
 enum class Ffn {
-  gated,          // down(act(gate(x)) * up(x))
-  gated_in_one,   // the same with gate and up as the two halves of one matrix, stored as "up"
-  plain           // down(act(up(x)))
+  gated,         // down(act(gate(x)) * up(x))
+  gated_in_one,  // the same with gate and up as the two halves of one matrix, stored as "up"
+  plain          // down(act(up(x)))
 };
 enum class WindowPattern { none, all_layers, even_layers };  // which layers have a native sliding window
 
@@ -22,11 +23,12 @@ struct Family {
   Activation activation = Activation::silu;
   Ffn ffn = Ffn::gated;
   WindowPattern window = WindowPattern::none;
-  int default_window = 0;             // where the file does not say
-  bool parallel_ffn = false;          // x + attention(norm(x)) + ffn(norm(x)) instead of one after the other
-  bool scale_embedding = false;       // by sqrt(n_embd)
-  bool scaled_ffn = false;            // the .scale tensors of the feed-forward matrices apply, as those of attention do
-  double default_attn_soft_cap = 0;   // of attention scores and of logits, where the file does not say; 0: none
+  int default_window = 0;        // where the file does not say
+  bool parallel_ffn = false;     // x + attention(norm(x)) + ffn(norm(x)) instead of one after the other
+  bool scale_embedding = false;  // by sqrt(n_embd)
+  bool scaled_ffn = false;  // the .scale tensors of the feed-forward matrices apply, as those of attention do
+  double default_attn_soft_cap =
+      0;  // of attention scores and of logits, where the file does not say; 0: none
   double default_logit_soft_cap = 0;
 };
 

@@ -1,4 +1,5 @@
-// Gemma 2 (Gemma Team 2024): norms before and after each block, soft caps, a local window in every other layer.
+// Gemma 2 (Gemma Team 2024): norms before and after each block, soft caps, a local window in every other
+// layer.
 #include "lib/arch/family.h"
 
 namespace runnel::families {

@@ -25,7 +25,8 @@ Result<Chat> Chat::open(Session& session, const Settings& settings) {
     return error(RUNNEL_UNSUPPORTED, "%s: the file holds no tokenizer, so there is nobody to talk to",
                  model.file().name().c_str());
   RUNNEL_ASSIGN(const std::string_view own, model.file().get_string("tokenizer.chat_template", ""));
-  const std::string_view choice = settings.chat_template.empty() ? own : std::string_view(settings.chat_template);
+  const std::string_view choice =
+      settings.chat_template.empty() ? own : std::string_view(settings.chat_template);
   RUNNEL_ASSIGN(ChatTemplate chat_template,
                 ChatTemplate::create(choice, spelled(*tokenizer, tokenizer->bos()),
                                      spelled(*tokenizer, tokenizer->eos())));
@@ -53,7 +54,8 @@ Result<void> Chat::read(const ChatPieces& pieces, bool add_bos) {
   return session_->feed(tokens, nullptr, nullptr);
 }
 
-Result<runnel_finish> Chat::say(std::string_view text, std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
+Result<runnel_finish> Chat::say(std::string_view text, std::int64_t n_tokens, runnel_text_fn on_text,
+                                void* user) {
   ChatPieces pieces;
   const bool is_first = session_->position() == 0;
   if (is_first) {
@@ -71,7 +73,8 @@ Result<runnel_finish> Chat::say(std::string_view text, std::int64_t n_tokens, ru
 Result<runnel_finish> Chat::answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   answer_ = Answer::open;
   RUNNEL_ASSIGN(const runnel_finish finish, session_->generate(n_tokens, on_text, user));
-  // A stop text is one of the user's own or the template's end of an answer; the latter was read with the answer.
+  // A stop text is one of the user's own or the template's end of an answer; the latter was read with the
+  // answer.
   if (finish == RUNNEL_FINISH_STOP_TEXT && !template_.end_text().empty()) answer_ = Answer::ended;
   return finish;
 }

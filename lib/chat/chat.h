@@ -1,5 +1,5 @@
-// A conversation over a session: what is said goes in by the model's template, the answer comes out, and nothing that
-// was read is ever read again.
+// A conversation over a session: what is said goes in by the model's template, the answer comes out, and
+// nothing that was read is ever read again.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -29,7 +29,8 @@ class Chat {
   // How the last answer stands in the stream: what is still to be read before the next message.
   enum class Answer { none, open, ended };
 
-  Chat(Session& session, ChatTemplate chat_template) : session_(&session), template_(std::move(chat_template)) {}
+  Chat(Session& session, ChatTemplate chat_template)
+      : session_(&session), template_(std::move(chat_template)) {}
   Result<void> read(const ChatPieces& pieces, bool add_bos);
   Result<runnel_finish> answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
 

@@ -58,8 +58,8 @@ TEST_P(GoldenTest, logits) {
       EXPECT_LT(nmse(steps.data(), golden.logits.data(), steps.size()), 1e-6);
       EXPECT_LT(nmse(steps.data(), batch.data(), steps.size()), 1e-9);
       if (threads[0] == '1') {
-        std::printf("%-14s %-8s NMSE %.2g, step by step against in one batch %.2g\n", GetParam(), isa, batch_error,
-                    nmse(steps.data(), batch.data(), steps.size()));
+        std::printf("%-14s %-8s NMSE %.2g, step by step against in one batch %.2g\n", GetParam(), isa,
+                    batch_error, nmse(steps.data(), batch.data(), steps.size()));
         first_batch = batch;
         first_steps = steps;
       }
@@ -71,8 +71,9 @@ TEST_P(GoldenTest, logits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(families, GoldenTest,
-                         testing::Values("llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense", "gemma2-dense",
-                                         "phi3-dense", "gpt2-dense", "granite-dense", "falcon-dense", "bloom-dense"),
+                         testing::Values("llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense",
+                                         "gemma2-dense", "phi3-dense", "gpt2-dense", "granite-dense",
+                                         "falcon-dense", "bloom-dense"),
                          [](const auto& test) {
                            std::string name = test.param;
                            for (char& c : name)

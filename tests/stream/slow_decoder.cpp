@@ -28,7 +28,8 @@ SlowDecoder::SlowDecoder(const Model& model, std::size_t n_prefix, std::size_t w
   if (positions != Positions::rope_adjacent && positions != Positions::rope_halves) return;
   // Plain rotation only (Su et al. 2021): the models of these tests have no scaling but perhaps rope_freqs.
   const auto head_dim = static_cast<std::int64_t>(model.shape().head_dim);
-  const auto n_rot = *model.file().get_int(model.architecture() + ".rope.dimension_count", 1, head_dim, head_dim);
+  const auto n_rot =
+      *model.file().get_int(model.architecture() + ".rope.dimension_count", 1, head_dim, head_dim);
   const double base = *model.file().get_real(model.architecture() + ".rope.freq_base", 10000.0);
   for (std::int64_t i = 0; i < n_rot; i += 2)
     frequencies_.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(n_rot)));
@@ -43,7 +44,8 @@ SlowDecoder::SlowDecoder(const Model& model, std::size_t n_prefix, std::size_t w
 std::vector<double> SlowDecoder::read(Token token) {
   const Shape& s = model_.shape();
   const Weights& w = model_.weights();
-  if (cache_.size() == n_prefix_ + window_) cache_.erase(cache_.begin() + static_cast<std::ptrdiff_t>(n_prefix_));
+  if (cache_.size() == n_prefix_ + window_)
+    cache_.erase(cache_.begin() + static_cast<std::ptrdiff_t>(n_prefix_));
   cache_.push_back({std::vector<Vector>(s.n_layer), std::vector<Vector>(s.n_layer)});
 
   Vector x = decode(w.embedding, static_cast<std::size_t>(token));
@@ -71,7 +73,8 @@ std::vector<double> SlowDecoder::read(Token token) {
 
 void SlowDecoder::add(Vector& stream, const NormWeights& post_norm, Vector y) const {
   if (post_norm) y = norm(post_norm, y);
-  for (std::size_t i = 0; i < stream.size(); ++i) stream[i] += static_cast<double>(model_.shape().residual_scale) * y[i];
+  for (std::size_t i = 0; i < stream.size(); ++i)
+    stream[i] += static_cast<double>(model_.shape().residual_scale) * y[i];
 }
 
 SlowDecoder::Vector SlowDecoder::multiply(const Linear& w, const Vector& x) const {
@@ -100,7 +103,8 @@ SlowDecoder::Vector SlowDecoder::norm(const NormWeights& w, const Vector& x) con
   const double scale = 1 / std::sqrt(square + static_cast<double>(model_.shape().norm_eps));
   Vector y(x.size());
   for (std::size_t i = 0; i < x.size(); ++i)
-    y[i] = (x[i] - mean) * scale * static_cast<double>(w.gain[i]) + (w.bias ? static_cast<double>(w.bias[i]) : 0.0);
+    y[i] = (x[i] - mean) * scale * static_cast<double>(w.gain[i]) +
+           (w.bias ? static_cast<double>(w.bias[i]) : 0.0);
   return y;
 }
 
@@ -110,7 +114,8 @@ void SlowDecoder::rotate(double* head, double cache_position) const {
   for (std::size_t i = 0; i < n; ++i) {
     double& a = head[adjacent ? 2 * i : i];
     double& b = head[adjacent ? 2 * i + 1 : i + n];
-    const double c = std::cos(cache_position * frequencies_[i]), s = std::sin(cache_position * frequencies_[i]);
+    const double c = std::cos(cache_position * frequencies_[i]),
+                 s = std::sin(cache_position * frequencies_[i]);
     const double rotated = a * c - b * s;
     b = a * s + b * c;
     a = rotated;
@@ -156,8 +161,10 @@ SlowDecoder::Vector SlowDecoder::attention(const Layer& layer, std::size_t i_lay
       for (std::size_t i = 0; i < s.head_dim; ++i) score += query[i] * key[i];
       score *= static_cast<double>(s.attention_scale);
       if (s.attn_soft_cap > 0)
-        score = static_cast<double>(s.attn_soft_cap) * std::tanh(score / static_cast<double>(s.attn_soft_cap));
-      if (model_.family().positions == Positions::alibi) score -= alibi_slope(h) * static_cast<double>(here - j);
+        score =
+            static_cast<double>(s.attn_soft_cap) * std::tanh(score / static_cast<double>(s.attn_soft_cap));
+      if (model_.family().positions == Positions::alibi)
+        score -= alibi_slope(h) * static_cast<double>(here - j);
       scores.push_back(score);
     }
     const double max = *std::max_element(scores.begin(), scores.end());
@@ -165,7 +172,8 @@ SlowDecoder::Vector SlowDecoder::attention(const Layer& layer, std::size_t i_lay
     for (double& score : scores) sum += score = std::exp(score - max);
     for (std::size_t j = first; j <= here; ++j)
       for (std::size_t i = 0; i < s.head_dim_v; ++i)
-        out[h * s.head_dim_v + i] += scores[j - first] / sum * cache_[j].values[i_layer][kv * s.head_dim_v + i];
+        out[h * s.head_dim_v + i] +=
+            scores[j - first] / sum * cache_[j].values[i_layer][kv * s.head_dim_v + i];
   }
   return multiply(layer.o, out);
 }

@@ -1,6 +1,6 @@
-// The definition of the stream, computed the slow way: keys are kept unrotated and all rotated anew at their cache
-// position for every token, in double precision, without batches, blocks or rings. Shares nothing with lib/forward
-// but the weights.
+// The definition of the stream, computed the slow way: keys are kept unrotated and all rotated anew at their
+// cache position for every token, in double precision, without batches, blocks or rings. Shares nothing with
+// lib/forward but the weights.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +37,8 @@ class SlowDecoder {
   std::size_t n_prefix_, window_;
   std::vector<Seen> cache_;  // what is seen, in order; the token at hand is the last
   std::vector<double> frequencies_;
-  mutable std::unordered_map<const std::byte*, std::vector<float>> decoded_;  // matrices, by where the file has them
+  mutable std::unordered_map<const std::byte*, std::vector<float>>
+      decoded_;  // matrices, by where the file has them
 };
 
 }  // namespace runnel::test

@@ -1,4 +1,5 @@
-// The stream against its definition (slow_decoder.h): prefix and window as one text with positions in the cache.
+// The stream against its definition (slow_decoder.h): prefix and window as one text with positions in the
+// cache.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -28,8 +29,8 @@ std::vector<Token> random_tokens(std::size_t n, std::size_t n_vocab) {
 }
 
 // Largest error over the tokens, when they are fed in pieces of these sizes in turn.
-double worst_error(const std::shared_ptr<const Model>& model, Settings settings, std::span<const Token> tokens,
-                   const std::vector<std::size_t>& pieces) {
+double worst_error(const std::shared_ptr<const Model>& model, Settings settings,
+                   std::span<const Token> tokens, const std::vector<std::size_t>& pieces) {
   settings.cache = CacheType::f32;
   auto session = Session::open(model, settings);
   if (!session) throw std::runtime_error(session.error().message);
@@ -38,7 +39,8 @@ double worst_error(const std::shared_ptr<const Model>& model, Settings settings,
     std::span<const Token> tokens;
     std::size_t n_vocab;
     double worst = 0;
-  } check{SlowDecoder(*model, static_cast<std::size_t>(settings.sinks), static_cast<std::size_t>(settings.window)),
+  } check{SlowDecoder(*model, static_cast<std::size_t>(settings.sinks),
+                      static_cast<std::size_t>(settings.window)),
           tokens, model->shape().n_vocab};
   const auto compare = [](void* user, std::int64_t position, const float* logits) {
     auto* c = static_cast<Check*>(user);
@@ -81,11 +83,13 @@ TEST_P(Exactness, every_family_through_eviction) {
 
 INSTANTIATE_TEST_SUITE_P(
     families, Exactness,
-    testing::Values(Case{"llama-dense", 4, 20, 16}, Case{"llama-dense", 0, 24, 64}, Case{"llama-dense", 4, 1, 3},
-                    Case{"llama-moe", 2, 17, 8}, Case{"qwen2-dense", 4, 20, 16}, Case{"qwen3-dense", 4, 20, 16},
+    testing::Values(Case{"llama-dense", 4, 20, 16}, Case{"llama-dense", 0, 24, 64},
+                    Case{"llama-dense", 4, 1, 3}, Case{"llama-moe", 2, 17, 8}, Case{"qwen2-dense", 4, 20, 16},
+                    Case{"qwen3-dense", 4, 20, 16},
                     Case{"gemma2-dense", 4, 40, 16},  // native window of 16 in every other layer
                     Case{"gemma2-dense", 4, 13, 8},   // the native window reaches into the sinks
-                    Case{"granite-dense", 4, 20, 16}, Case{"falcon-dense", 4, 20, 16}, Case{"bloom-dense", 4, 20, 16}),
+                    Case{"granite-dense", 4, 20, 16}, Case{"falcon-dense", 4, 20, 16},
+                    Case{"bloom-dense", 4, 20, 16}),
     [](const auto& test) {
       std::string name = test.param.model;
       std::replace(name.begin(), name.end(), '-', '_');

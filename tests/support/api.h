@@ -42,7 +42,8 @@ inline SessionHandle open_session(const runnel_model* model, const Settings& set
   return {s, runnel_session_close};
 }
 
-inline std::vector<std::int32_t> tokenize(const runnel_model* model, const std::string& text, unsigned flags) {
+inline std::vector<std::int32_t> tokenize(const runnel_model* model, const std::string& text,
+                                          unsigned flags) {
   std::size_t n = 0;
   std::vector<std::int32_t> tokens(text.size() + 16);
   require(runnel_tokenize(model, text.data(), text.size(), flags, tokens.data(), tokens.size(), &n));

@@ -11,9 +11,10 @@
  *   runnel_session_feed_text(session, "Once upon a time", 16, RUNNEL_ADD_BOS);
  *   runnel_session_generate(session, 60, print_piece, NULL, NULL);
  *
- * Threads: a model is immutable once open and may be shared by any number of sessions on any threads. A session
- * and a config belong to one thread at a time; only runnel_session_stop() may be called from elsewhere, a signal
- * handler included.
+ * Threads: a model is immutable once open and may be shared by any number of sessions on any threads. A
+ * session and a config belong to one thread at a time; only runnel_session_stop() may be called from
+ * elsewhere, a signal handler included.
+ *
  * Text is UTF-8 with an explicit length in bytes; results that are strings also end in a zero byte.
  * Token ids are int32_t in [0, n_vocab).
  */
@@ -33,30 +34,30 @@
 extern "C" {
 #endif
 
-/* ---- status ------------------------------------------------------------------------------------------------ */
+/* ---- status -------------------------------------------------------------------------------------------- */
 
 typedef enum runnel_status {
   RUNNEL_OK = 0,
   RUNNEL_BAD_ARGUMENT = 1, /* an argument or setting is out of its range, or a pointer is null */
   RUNNEL_IO = 2,           /* the file could not be opened, read or written */
   RUNNEL_BAD_FILE = 3,     /* the file is damaged, truncated or not of the format it claims */
-  RUNNEL_UNSUPPORTED = 4,  /* valid, but not something runnel can run (architecture, tensor type, tokenizer...) */
+  RUNNEL_UNSUPPORTED = 4,  /* valid, but nothing runnel can run (architecture, tensor type, tokenizer...) */
   RUNNEL_NO_MEMORY = 5,
   RUNNEL_BUFFER_TOO_SMALL = 6, /* the needed size is in the out parameter */
-  RUNNEL_STOPPED = 7,          /* runnel_session_stop() or a callback ended the work; the session stays usable */
-  RUNNEL_INTERNAL = 8          /* a defect of runnel itself */
+  RUNNEL_STOPPED = 7, /* runnel_session_stop() or a callback ended the work; the session stays usable */
+  RUNNEL_INTERNAL = 8 /* a defect of runnel itself */
 } runnel_status;
 
 /* A constant, such as "bad file". */
 RUNNEL_API const char* runnel_status_name(runnel_status status);
 
-/* The message of the last failed call on this thread; "" before any. Valid until the next call on this thread. */
+/* The message of the last failed call on this thread; "" before any. Valid until the next call there. */
 RUNNEL_API const char* runnel_last_error(void);
 
 /* "major.minor.patch" */
 RUNNEL_API const char* runnel_version(void);
 
-/* ---- the machine ------------------------------------------------------------------------------------------- */
+/* ---- the machine --------------------------------------------------------------------------------------- */
 
 /* Name of the kernel row in use ("avx512", "avx2", "neon", "scalar"...). */
 RUNNEL_API const char* runnel_isa(void);
@@ -67,13 +68,13 @@ RUNNEL_API const char* runnel_isa_available(size_t i);
 /* OpenBLAS's core name, or "" when built without it. */
 RUNNEL_API const char* runnel_blas_core(void);
 
-/* Why OpenBLAS is a poor match for this CPU or is not used, in one sentence; "" when there is nothing to say. */
+/* Why OpenBLAS is a poor match for this CPU or is not used, in one sentence; "" when all is well. */
 RUNNEL_API const char* runnel_blas_advice(void);
 
 /* Threads a session takes by default: the performance cores this process may run on. */
 RUNNEL_API int32_t runnel_default_threads(void);
 
-/* ---- config ------------------------------------------------------------------------------------------------ */
+/* ---- config -------------------------------------------------------------------------------------------- */
 
 /* All settings of models, sessions and sampling, by name. NULL stands for all defaults wherever a config is
  * taken; configs are copied, so that one may be freed or changed afterwards. */
@@ -82,8 +83,8 @@ typedef struct runnel_config runnel_config;
 RUNNEL_API runnel_status runnel_config_new(runnel_config** out);
 RUNNEL_API void runnel_config_free(runnel_config* config); /* NULL is allowed */
 
-/* Checks and stores a value, written as text ("0.7", "4096", "f16", "true"). A name that does not exist or a value
- * out of range is RUNNEL_BAD_ARGUMENT and leaves the config as it was. */
+/* Checks and stores a value, written as text ("0.7", "4096", "f16", "true"). A name that does not exist or a
+ * value out of range is RUNNEL_BAD_ARGUMENT and leaves the config as it was. */
 RUNNEL_API runnel_status runnel_config_set(runnel_config* config, const char* name, const char* value);
 
 /* The value as text, valid until the config is next changed; NULL for an unknown name. */
@@ -93,18 +94,18 @@ RUNNEL_API const char* runnel_config_get(const runnel_config* config, const char
 RUNNEL_API const char* runnel_setting_name(size_t i);
 RUNNEL_API const char* runnel_setting_help(size_t i);
 
-/* ---- model ------------------------------------------------------------------------------------------------- */
+/* ---- model --------------------------------------------------------------------------------------------- */
 
 typedef struct runnel_model runnel_model;
 
-/* Maps a GGUF file and checks every number in it. With the setting "vocab_only" a file that holds a tokenizer and
- * no weights opens too; such a model tokenizes but opens no session. */
+/* Maps a GGUF file and checks every number in it. With the setting "vocab_only" a file that holds a tokenizer
+ * and no weights opens too; such a model tokenizes but opens no session. */
 RUNNEL_API runnel_status runnel_model_open(const char* path, const runnel_config* config, runnel_model** out);
 
-/* The same from caller memory [n_bytes], which must stay unchanged until the model is closed and be aligned to 32
- * bytes. Nothing is copied. */
-RUNNEL_API runnel_status runnel_model_open_memory(const void* data, size_t n_bytes, const runnel_config* config,
-                                                  runnel_model** out);
+/* The same from caller memory [n_bytes], which must stay unchanged until the model is closed and be aligned
+ * to 32 bytes. Nothing is copied. */
+RUNNEL_API runnel_status runnel_model_open_memory(const void* data, size_t n_bytes,
+                                                  const runnel_config* config, runnel_model** out);
 
 /* Sessions keep their model alive: closing it first is safe. NULL is allowed. */
 RUNNEL_API void runnel_model_close(runnel_model* model);
@@ -120,16 +121,16 @@ typedef enum runnel_fact {
   RUNNEL_N_CTX_TRAIN,
   RUNNEL_N_EXPERT,
   RUNNEL_N_EXPERT_USED,
-  RUNNEL_NATIVE_WINDOW,   /* tokens; 0 when no layer has one */
+  RUNNEL_NATIVE_WINDOW, /* tokens; 0 when no layer has one */
   RUNNEL_N_PARAMETERS,
-  RUNNEL_WEIGHT_BYTES,    /* of all tensors in the file */
-  RUNNEL_HAS_WEIGHTS,     /* 0 or 1 */
-  RUNNEL_HAS_TOKENIZER,   /* 0 or 1 */
-  RUNNEL_CAN_STREAM,      /* 0 when positions are learned and the window has to be re-read to go on */
-  RUNNEL_TOKEN_BOS,       /* -1 when the model has none; the same for the next two */
+  RUNNEL_WEIGHT_BYTES,  /* of all tensors in the file */
+  RUNNEL_HAS_WEIGHTS,   /* 0 or 1 */
+  RUNNEL_HAS_TOKENIZER, /* 0 or 1 */
+  RUNNEL_CAN_STREAM,    /* 0 when positions are learned and the window has to be re-read to go on */
+  RUNNEL_TOKEN_BOS,     /* -1 when the model has none; the same for the next two */
   RUNNEL_TOKEN_EOS,
   RUNNEL_TOKEN_EOT,
-  RUNNEL_ADDS_BOS         /* 1 when a text is to start with BOS */
+  RUNNEL_ADDS_BOS /* 1 when a text is to start with BOS */
 } runnel_fact;
 
 RUNNEL_API int64_t runnel_model_fact(const runnel_model* model, runnel_fact fact);
@@ -138,8 +139,8 @@ RUNNEL_API int64_t runnel_model_fact(const runnel_model* model, runnel_fact fact
 RUNNEL_API const char* runnel_model_architecture(const runnel_model* model);
 RUNNEL_API const char* runnel_model_tokenizer(const runnel_model* model);
 
-/* The metadata of the file, i from 0; keys are NULL past the end. Values as text, long ones shortened for people.
- * Valid as long as the model. */
+/* The metadata of the file, i from 0; keys are NULL past the end. Values as text, long ones shortened for
+ * people. Valid as long as the model. */
 RUNNEL_API const char* runnel_model_meta_key(const runnel_model* model, size_t i);
 RUNNEL_API const char* runnel_model_meta_value(const runnel_model* model, size_t i);
 
@@ -154,24 +155,24 @@ RUNNEL_API int64_t runnel_model_tensor_dim(const runnel_model* model, size_t i, 
 RUNNEL_API runnel_status runnel_model_session_bytes(const runnel_model* model, const runnel_config* config,
                                                     int64_t* cache_bytes, int64_t* scratch_bytes);
 
-/* ---- tokens ------------------------------------------------------------------------------------------------ */
+/* ---- tokens -------------------------------------------------------------------------------------------- */
 
 typedef enum runnel_token_flags {
-  RUNNEL_TEXT_ONLY = 0,      /* special tokens spelled in the text are ordinary text: right for what users type */
-  RUNNEL_ADD_BOS = 1,        /* put BOS (and, where the model wants it, EOS) as the model's file says */
-  RUNNEL_PARSE_SPECIAL = 2   /* special tokens spelled in the text become those tokens */
+  RUNNEL_TEXT_ONLY = 0, /* special tokens spelled in the text are ordinary text: right for what users type */
+  RUNNEL_ADD_BOS = 1,   /* put BOS (and, where the model wants it, EOS) as the model's file says */
+  RUNNEL_PARSE_SPECIAL = 2 /* special tokens spelled in the text become those tokens */
 } runnel_token_flags;
 
-/* Writes up to `capacity` ids; *n_tokens is the number the text has. RUNNEL_BUFFER_TOO_SMALL when it is larger than
- * capacity: call again. tokens may be NULL when capacity is 0. */
-RUNNEL_API runnel_status runnel_tokenize(const runnel_model* model, const char* text, size_t n_bytes, unsigned flags,
-                                         int32_t* tokens, size_t capacity, size_t* n_tokens);
+/* Writes up to `capacity` ids; *n_tokens is the number the text has. RUNNEL_BUFFER_TOO_SMALL when it is
+ * larger than capacity: call again. tokens may be NULL when capacity is 0. */
+RUNNEL_API runnel_status runnel_tokenize(const runnel_model* model, const char* text, size_t n_bytes,
+                                         unsigned flags, int32_t* tokens, size_t capacity, size_t* n_tokens);
 
 /* Text of a token sequence, by the same rules; special tokens are spelled out when `special` is not 0. */
 RUNNEL_API runnel_status runnel_detokenize(const runnel_model* model, const int32_t* tokens, size_t n_tokens,
                                            int special, char* text, size_t capacity, size_t* n_bytes);
 
-/* ---- session ----------------------------------------------------------------------------------------------- */
+/* ---- session ------------------------------------------------------------------------------------------- */
 
 /* One stream of tokens through a model: its cache (pinned prefix + sliding window), sampler and position. */
 typedef struct runnel_session runnel_session;
@@ -183,17 +184,17 @@ RUNNEL_API void runnel_session_close(runnel_session* session); /* NULL is allowe
 /* Forgets all tokens; settings stay, the sampler starts again from its seed. */
 RUNNEL_API runnel_status runnel_session_reset(runnel_session* session);
 
-/* Changes one setting of a running session: the sampler's settings and "threads". The others need a new session
- * (RUNNEL_BAD_ARGUMENT). */
+/* Changes one setting of a running session: the sampler's settings and "threads". The others need a new
+ * session (RUNNEL_BAD_ARGUMENT). */
 RUNNEL_API runnel_status runnel_session_set(runnel_session* session, const char* name, const char* value);
 RUNNEL_API const char* runnel_session_get(const runnel_session* session, const char* name);
 
-/* Called once per token fed, in order, with the logits [n_vocab] that predict the token after it. The pointer is
- * valid during the call. A result other than 0 stops the work (RUNNEL_STOPPED). */
+/* Called once per token fed, in order, with the logits [n_vocab] that predict the token after it. The pointer
+ * is valid during the call. A result other than 0 stops the work (RUNNEL_STOPPED). */
 typedef int (*runnel_logits_fn)(void* user, int64_t position, const float* logits);
 
-/* Reads tokens. Any number of them: those beyond the window stream through it. With on_logits NULL only the last
- * token's logits are computed. */
+/* Reads tokens. Any number of them: those beyond the window stream through it. With on_logits NULL only the
+ * last token's logits are computed. */
 RUNNEL_API runnel_status runnel_session_feed(runnel_session* session, const int32_t* tokens, size_t n_tokens,
                                              runnel_logits_fn on_logits, void* user);
 
@@ -207,8 +208,8 @@ RUNNEL_API const float* runnel_session_logits(const runnel_session* session);
 /* Chooses the next token by the session's sampler, without reading it. */
 RUNNEL_API runnel_status runnel_session_sample(runnel_session* session, int32_t* token);
 
-/* A piece of generated text: whole UTF-8 characters, never half of one. A result other than 0 ends the generation
- * (RUNNEL_STOPPED). `token` is the last token that went into the piece. */
+/* A piece of generated text: whole UTF-8 characters, never half of one. A result other than 0 ends the
+ * generation (RUNNEL_STOPPED). `token` is the last token that went into the piece. */
 typedef int (*runnel_text_fn)(void* user, const char* text, size_t n_bytes, int32_t token);
 
 typedef enum runnel_finish {
@@ -218,41 +219,42 @@ typedef enum runnel_finish {
   RUNNEL_FINISH_STOPPED = 3    /* runnel_session_stop() or the callback */
 } runnel_finish;
 
-/* Samples and reads up to n_tokens tokens (-1: without end), giving text as it comes. Ends at the model's end-of-text
- * or end-of-turn token unless the setting "ignore_eos" is true. finish may be NULL. */
-RUNNEL_API runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens, runnel_text_fn on_text,
-                                                 void* user, runnel_finish* finish);
+/* Samples and reads up to n_tokens tokens (-1: without end), giving text as it comes. Ends at the model's
+ * end-of-text or end-of-turn token unless the setting "ignore_eos" is true. finish may be NULL. */
+RUNNEL_API runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens,
+                                                 runnel_text_fn on_text, void* user, runnel_finish* finish);
 
-/* Makes the running feed or generate return RUNNEL_STOPPED after the token (or batch) at hand. Safe from any thread
- * and from signal handlers; without effect when nothing runs. */
+/* Makes the running feed or generate return RUNNEL_STOPPED after the token (or batch) at hand. Safe from any
+ * thread and from signal handlers; without effect when nothing runs. */
 RUNNEL_API void runnel_session_stop(runnel_session* session);
 
 typedef enum runnel_stat {
-  RUNNEL_STAT_POSITION,        /* tokens read since the start or the last reset */
-  RUNNEL_STAT_CACHE_USED,      /* tokens the model still sees */
-  RUNNEL_STAT_CACHE_SIZE,      /* prefix + window, tokens */
-  RUNNEL_STAT_PREFIX,          /* tokens pinned for ever: the sinks */
-  RUNNEL_STAT_EVICTED,         /* tokens that have left the window */
+  RUNNEL_STAT_POSITION,   /* tokens read since the start or the last reset */
+  RUNNEL_STAT_CACHE_USED, /* tokens the model still sees */
+  RUNNEL_STAT_CACHE_SIZE, /* prefix + window, tokens */
+  RUNNEL_STAT_PREFIX,     /* tokens pinned for ever: the sinks */
+  RUNNEL_STAT_EVICTED,    /* tokens that have left the window */
   RUNNEL_STAT_CACHE_BYTES,
   RUNNEL_STAT_SCRATCH_BYTES,
-  RUNNEL_STAT_FED_TOKENS,      /* read as prompt, and the microseconds that took */
+  RUNNEL_STAT_FED_TOKENS, /* read as prompt, and the microseconds that took */
   RUNNEL_STAT_FED_US,
   RUNNEL_STAT_GENERATED_TOKENS, /* generated, and the microseconds that took */
   RUNNEL_STAT_GENERATED_US,
-  RUNNEL_STAT_REREAD_TOKENS    /* read again because positions are learned (RUNNEL_CAN_STREAM is 0) */
+  RUNNEL_STAT_REREAD_TOKENS /* read again because positions are learned (RUNNEL_CAN_STREAM is 0) */
 } runnel_stat;
 
 RUNNEL_API int64_t runnel_session_stat(const runnel_session* session, runnel_stat stat);
 
-/* ---- chat -------------------------------------------------------------------------------------------------- */
+/* ---- chat ---------------------------------------------------------------------------------------------- */
 
 /* A conversation over a session, in the form the model was trained on. */
 typedef struct runnel_chat runnel_chat;
 
-/* The form is the model's own chat template, or the setting "template" (a form's name, see runnel_chat_form_name, or
- * a template text). One that is not recognised is RUNNEL_UNSUPPORTED. The session is borrowed and must outlive the
- * chat; it is reset. */
-RUNNEL_API runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config, runnel_chat** out);
+/* The form is the model's own chat template, or the setting "template" (a form's name, see
+ * runnel_chat_form_name, or a template text). One that is not recognised is RUNNEL_UNSUPPORTED. The session
+ * is borrowed and must outlive the chat; it is reset. */
+RUNNEL_API runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config,
+                                          runnel_chat** out);
 RUNNEL_API void runnel_chat_close(runnel_chat* chat); /* NULL is allowed */
 
 /* Known forms, i from 0; NULL past the end. And the one in use. */
@@ -263,17 +265,18 @@ RUNNEL_API const char* runnel_chat_form(const runnel_chat* chat);
 RUNNEL_API runnel_status runnel_chat_system(runnel_chat* chat, const char* text, size_t n_bytes);
 
 /* Reads what the user says and generates the answer, at most n_tokens of it (-1: until the model ends it). */
-RUNNEL_API runnel_status runnel_chat_say(runnel_chat* chat, const char* text, size_t n_bytes, int64_t n_tokens,
-                                         runnel_text_fn on_text, void* user, runnel_finish* finish);
+RUNNEL_API runnel_status runnel_chat_say(runnel_chat* chat, const char* text, size_t n_bytes,
+                                         int64_t n_tokens, runnel_text_fn on_text, void* user,
+                                         runnel_finish* finish);
 
-/* Drops the last answer and generates another. RUNNEL_BAD_ARGUMENT when there is none, or when its question has left
- * the window. */
-RUNNEL_API runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text, void* user,
-                                           runnel_finish* finish);
+/* Drops the last answer and generates another. RUNNEL_BAD_ARGUMENT when there is none, or when its question
+ * has left the window. */
+RUNNEL_API runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text,
+                                           void* user, runnel_finish* finish);
 
 /* Generates on from where the conversation stands, through turn ends, for ever when n_tokens is -1. */
-RUNNEL_API runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text, void* user,
-                                              runnel_finish* finish);
+RUNNEL_API runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text,
+                                              void* user, runnel_finish* finish);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,75 @@
+// A stream that runs takes no more memory: nothing is allocated from token to token, and the process does not
+// grow.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "tests/support/api.h"
+#include "tests/support/paths.h"
+
+namespace {
+std::atomic<long> n_allocations{0};
+
+void* allocate(std::size_t n) {
+  ++n_allocations;
+  if (void* p = std::malloc(n ? n : 1)) return p;
+  throw std::bad_alloc();
+}
+}  // namespace
+
+void* operator new(std::size_t n) { return allocate(n); }
+void* operator new[](std::size_t n) { return allocate(n); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+
+namespace {
+
+using namespace runnel::test;
+
+long resident_kib() {
+  long pages = 0, resident = 0;
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file && std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
+  if (file) std::fclose(file);
+  return resident * sysconf(_SC_PAGESIZE) / 1024;
+}
+
+int ignore(void*, const char*, std::size_t, std::int32_t) { return 0; }
+
+TEST(SteadyState, generates_without_allocating) {
+  const auto model = open_model(demo_model());
+  for (const char* temperature : {"0", "0.8"}) {
+    const auto session = open_session(model.get(), {{"window", "124"},
+                                                    {"ignore_eos", "true"},
+                                                    {"temperature", temperature},
+                                                    {"repetition_penalty", "1.1"},
+                                                    {"stop", "never said\nnor this"}});
+    require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
+    require(
+        runnel_session_generate(session.get(), 300, ignore, nullptr, nullptr));  // buffers take their size
+    const long before = n_allocations;
+    require(runnel_session_generate(session.get(), 1000, ignore, nullptr, nullptr));
+    EXPECT_EQ(n_allocations - before, 0);
+  }
+}
+
+TEST(SteadyState, reads_without_growing) {
+  const auto model = open_model(demo_model());
+  const auto session = open_session(model.get(), {{"window", "252"}});
+  std::vector<std::int32_t> tokens(2000);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(300 + i * 7 % 3000);
+  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  const long before = n_allocations, resident_before = resident_kib();
+  for (int i = 0; i < 10; ++i)
+    require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  EXPECT_EQ(n_allocations - before, 0);
+  EXPECT_LT(resident_kib() - resident_before, 1024);
+}
+
+}  // namespace
