@@ -1,0 +1,198 @@
+#include "quant/i8.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "quant/float16.h"
+
+namespace runnel::quant {
+namespace {
+
+constexpr float code_max = 127.0f;
+constexpr float f16_max = 65504.0f;
+
+// Where row, column 4 * step of a matrix lies; the 4 codes of a step are next to each other.
+std::size_t code_offset(const ShapeI8& shape, std::size_t row, std::size_t step) noexcept {
+  return row / i8_panel_rows * shape.panel_codes() + step * i8_step_bytes +
+         row % i8_panel_rows * i8_step_cols;
+}
+std::size_t scale_offset(const ShapeI8& shape, std::size_t row, std::size_t group) noexcept {
+  return row / i8_panel_rows * shape.panel_scales() + group * i8_panel_rows + row % i8_panel_rows;
+}
+
+float max_magnitude(const float* w, std::size_t n) noexcept {
+  float max = 0.0f;
+  for (std::size_t i = 0; i < n; ++i) max = std::max(max, std::fabs(w[i]));
+  return max;
+}
+
+// The nearest f16; where those are so coarse (below 2^-14) that the largest weight would be clipped, the next
+// above.
+std::uint16_t f16_scale(float max) noexcept {
+  const std::uint16_t nearest = f32_to_f16(std::min(max / code_max, f16_max));
+  const bool clips = nearest != 0 && nearest < 0x0400u && max > (code_max + 0.5f) * f16_to_f32(nearest);
+  return static_cast<std::uint16_t>(nearest + (clips ? 1 : 0));
+}
+
+// The nearest bf16; a subnormal one would be as coarse, and is nothing a weight can need.
+std::uint16_t bf16_scale(float max) noexcept {
+  const float scale = max / code_max;
+  return scale < 0x1p-126f ? std::uint16_t{0} : f32_to_bf16(scale);
+}
+
+// To the nearest integer, ties to even, for |x| < 2^22: the sum has no bits left for a fraction. Unlike
+// nearbyint, compilers turn this into vectors on every CPU.
+float nearest_integer(float x) noexcept {
+  constexpr float magic = 0x1.8p23f;
+  return (x + magic) - magic;
+}
+
+void round_group(std::int8_t* codes, const float* w, std::size_t n, float scale) noexcept {
+  if (scale == 0.0f) {
+    std::fill_n(codes, n, std::int8_t{0});
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    codes[i] = static_cast<std::int8_t>(nearest_integer(std::clamp(w[i] / scale, -code_max, code_max)));
+}
+
+bool all_finite(const float* w, std::size_t n) noexcept {
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(w[i]) & 0x7fffffffu);
+  return largest < 0x7f800000u;
+}
+
+BlockQ8_0 load_block(const void* blocks, std::size_t i) noexcept {
+  BlockQ8_0 block;
+  std::memcpy(&block, static_cast<const unsigned char*>(blocks) + i * sizeof block, sizeof block);
+  return block;
+}
+
+}  // namespace
+
+std::uint16_t group_scale_i8(const float* w, std::size_t n, VariantI8 variant) noexcept {
+  const float max = max_magnitude(w, n);
+  return variant == VariantI8::g32 ? f16_scale(max) : bf16_scale(max);
+}
+
+float scale_value_i8(std::uint16_t bits, VariantI8 variant) noexcept {
+  return variant == VariantI8::g32 ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
+
+std::size_t quantize_row_i8(std::int8_t* codes, std::uint16_t* scales, const float* w, std::size_t n_cols,
+                            VariantI8 variant) noexcept {
+  if (!all_finite(w, n_cols)) {
+    return static_cast<std::size_t>(std::find_if(w, w + n_cols, [](float v) { return !std::isfinite(v); }) -
+                                    w);
+  }
+  const std::size_t group = i8_group(variant);
+  for (std::size_t c = 0; c < n_cols; c += group) {
+    const std::size_t n = std::min(group, n_cols - c);
+    scales[c / group] = group_scale_i8(w + c, n, variant);
+    round_group(codes + c, w + c, n, scale_value_i8(scales[c / group], variant));
+  }
+  return n_cols;
+}
+
+void store_row_i8(const MutablePanelsI8& out, std::size_t row, const std::int8_t* codes,
+                  const std::uint16_t* scales) noexcept {
+  const ShapeI8& shape = out.shape;
+  for (std::size_t step = 0; step < shape.n_steps(); ++step) {
+    const std::size_t c = step * i8_step_cols;
+    std::int8_t* const place = out.codes + code_offset(shape, row, step);
+    for (std::size_t i = 0; i < i8_step_cols; ++i)
+      place[i] = c + i < shape.n_cols ? codes[c + i] : std::int8_t{0};
+  }
+  for (std::size_t g = 0; g < shape.n_groups(); ++g) out.scales[scale_offset(shape, row, g)] = scales[g];
+}
+
+void load_row_i8(std::int8_t* codes, std::uint16_t* scales, const PanelsI8& in, std::size_t row) noexcept {
+  for (std::size_t c = 0; c < in.shape.n_cols; ++c)
+    codes[c] = in.codes[code_offset(in.shape, row, c / i8_step_cols) + c % i8_step_cols];
+  for (std::size_t g = 0; g < in.shape.n_groups(); ++g) scales[g] = in.scales[scale_offset(in.shape, row, g)];
+}
+
+void clear_rows_i8(const MutablePanelsI8& out) noexcept {
+  const ShapeI8& shape = out.shape;
+  for (std::size_t row = shape.n_rows; row < shape.n_panels() * i8_panel_rows; ++row) {
+    for (std::size_t step = 0; step < shape.n_steps(); ++step)
+      std::fill_n(out.codes + code_offset(shape, row, step), i8_step_cols, std::int8_t{0});
+    for (std::size_t g = 0; g < shape.n_groups(); ++g) out.scales[scale_offset(shape, row, g)] = 0;
+  }
+}
+
+bool pack_rows_i8(const MutablePanelsI8& out, const float* w, std::size_t* bad_row,
+                  std::size_t* bad_col) noexcept {
+  const ShapeI8& shape = out.shape;
+  const std::size_t group = shape.group();
+  std::int8_t codes[i8_group(VariantI8::g128)] = {};
+  for (std::size_t row = 0; row < shape.n_rows; ++row) {
+    for (std::size_t c = 0; c < shape.n_cols; c += group) {
+      const std::size_t n = std::min(group, shape.n_cols - c);
+      const float* const weights = w + row * shape.n_cols + c;
+      std::uint16_t scale = 0;
+      const std::size_t n_finite = quantize_row_i8(codes, &scale, weights, n, shape.variant);
+      if (n_finite < n) {
+        *bad_row = row;
+        *bad_col = c + n_finite;
+        return false;
+      }
+      const std::size_t n_padded = (n + i8_step_cols - 1) / i8_step_cols * i8_step_cols;
+      std::fill(codes + n, codes + n_padded, std::int8_t{0});
+      for (std::size_t i = 0; i < n_padded; i += i8_step_cols)
+        std::memcpy(out.codes + code_offset(shape, row, (c + i) / i8_step_cols), codes + i, i8_step_cols);
+      out.scales[scale_offset(shape, row, c / group)] = scale;
+    }
+  }
+  clear_rows_i8(out);
+  return true;
+}
+
+void pack_q8_0_i8(const MutablePanelsI8& out, const void* blocks) noexcept {
+  const ShapeI8& shape = out.shape;
+  for (std::size_t row = 0; row < shape.n_rows; ++row) {
+    for (std::size_t g = 0; g < shape.n_groups(); ++g) {
+      const BlockQ8_0 block = load_block(blocks, row * shape.n_groups() + g);
+      for (std::size_t i = 0; i < BlockQ8_0::size; i += i8_step_cols) {
+        const std::size_t step = (g * BlockQ8_0::size + i) / i8_step_cols;
+        std::memcpy(out.codes + code_offset(shape, row, step), block.qs + i, i8_step_cols);
+      }
+      out.scales[scale_offset(shape, row, g)] = block.d;
+    }
+  }
+  clear_rows_i8(out);
+}
+
+void unpack_q8_0_i8(void* blocks, const PanelsI8& in) noexcept {
+  const ShapeI8& shape = in.shape;
+  for (std::size_t row = 0; row < shape.n_rows; ++row) {
+    for (std::size_t g = 0; g < shape.n_groups(); ++g) {
+      BlockQ8_0 block{};
+      for (std::size_t i = 0; i < BlockQ8_0::size; i += i8_step_cols) {
+        const std::size_t step = (g * BlockQ8_0::size + i) / i8_step_cols;
+        std::memcpy(block.qs + i, in.codes + code_offset(shape, row, step), i8_step_cols);
+      }
+      block.d = in.scales[scale_offset(shape, row, g)];
+      std::memcpy(static_cast<unsigned char*>(blocks) + (row * shape.n_groups() + g) * sizeof block, &block,
+                  sizeof block);
+    }
+  }
+}
+
+void decode_row_i8(float* y, const PanelsI8& in, std::size_t row) noexcept {
+  const ShapeI8& shape = in.shape;
+  const std::size_t group = shape.group();
+  for (std::size_t begin = 0; begin < shape.n_cols; begin += group) {
+    const std::size_t end = std::min(begin + group, shape.n_cols);
+    const float scale = scale_value_i8(in.scales[scale_offset(shape, row, begin / group)], shape.variant);
+    for (std::size_t c = begin; c < end; ++c) {
+      const std::int8_t code = in.codes[code_offset(shape, row, c / i8_step_cols) + c % i8_step_cols];
+      y[c] = static_cast<float>(code) * scale;
+    }
+  }
+}
+
+}  // namespace runnel::quant

@@ -1,0 +1,163 @@
+// I8: int8 weights packed for the kernels of every instruction set, read straight from a mapped file, and
+// int8 activations. Two variants of the weights:
+//
+//   g128  groups of 128 inputs, bf16 scale: 8 + 16 / 128 = 8.125 bits a weight
+//   g32   groups of  32 inputs, f16 scale:  8 + 16 / 32  = 8.5 bits a weight; a Q8_0 matrix fits without any
+//   loss
+//
+// A matrix [n_rows, n_cols] (outputs, inputs) is cut into panels of 16 rows. Inside a panel 4 inputs of all
+// 16 rows lie together, 64 bytes: one AVX-512 register, two of AVX2, four of NEON. All scales follow all
+// codes, so that codes stay 64-byte aligned:
+//
+//   codes   int8 [n_panels][n_steps][16][4]   codes[r / 16][c / 4][r % 16][c % 4] is row r, input c
+//   scales  u16  [n_panels][n_groups][16]     bits of bf16 (g128) or f16 (g32)
+//
+//   w[r, c] = code * scale: exact in f32
+//
+// n_steps = ceil(n_cols / 4), n_groups = ceil(n_cols / group), the last group may be shorter; rows and inputs
+// that fill up are zeros. runnel writes codes within +-127; a loaded Q8_0 matrix may hold -128, and every
+// kernel is exact for that as well. Activations are always within +-127.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/q8_0.h"
+
+namespace runnel::quant {
+
+enum class VariantI8 : std::uint8_t { g32, g128 };
+
+constexpr std::size_t i8_panel_rows = 16;
+constexpr std::size_t i8_step_cols = 4;
+constexpr std::size_t i8_step_bytes = i8_panel_rows * i8_step_cols;
+constexpr std::size_t i8_block = 32;                       // activations that share a scale
+constexpr std::size_t i8_max_size = std::size_t{1} << 30;  // of n_rows and n_cols: nothing below can overflow
+
+// Kernel files include this header, so what they call must be inlined: see float16.h.
+#define RUNNEL_I8_INLINE [[gnu::always_inline]] constexpr
+
+RUNNEL_I8_INLINE std::size_t i8_group(VariantI8 variant) noexcept {
+  return variant == VariantI8::g32 ? 32 : 128;
+}
+
+// What a matrix takes; n_rows and n_cols up to i8_max_size.
+struct ShapeI8 {
+  VariantI8 variant = VariantI8::g128;
+  std::size_t n_rows = 0;
+  std::size_t n_cols = 0;
+
+  RUNNEL_I8_INLINE std::size_t group() const noexcept { return i8_group(variant); }
+  RUNNEL_I8_INLINE std::size_t n_panels() const noexcept {
+    return (n_rows + i8_panel_rows - 1) / i8_panel_rows;
+  }
+  RUNNEL_I8_INLINE std::size_t n_steps() const noexcept { return (n_cols + i8_step_cols - 1) / i8_step_cols; }
+  RUNNEL_I8_INLINE std::size_t n_groups() const noexcept { return (n_cols + group() - 1) / group(); }
+  RUNNEL_I8_INLINE std::size_t panel_codes() const noexcept { return n_steps() * i8_step_bytes; }
+  RUNNEL_I8_INLINE std::size_t panel_scales() const noexcept { return n_groups() * i8_panel_rows; }
+  RUNNEL_I8_INLINE std::size_t n_codes() const noexcept { return n_panels() * panel_codes(); }
+  RUNNEL_I8_INLINE std::size_t n_scales() const noexcept { return n_panels() * panel_scales(); }
+  RUNNEL_I8_INLINE std::size_t bytes() const noexcept {
+    return n_codes() + n_scales() * sizeof(std::uint16_t);
+  }
+};
+static_assert(ShapeI8{VariantI8::g128, 4096, 4096}.bytes() * 8 * 1000 == std::size_t{4096} * 4096 * 8125);
+static_assert(ShapeI8{VariantI8::g32, 4096, 4096}.bytes() * 8 * 10 == std::size_t{4096} * 4096 * 85);
+static_assert(ShapeI8{VariantI8::g32, 16, 32}.bytes() == 16 * sizeof(BlockQ8_0));
+
+// A packed matrix, or the rows of it from some panel on. The memory is the owner's: codes are 64-byte aligned
+// where speed matters, scales 2-byte aligned.
+template <class Code, class Scale>
+struct BasicPanelsI8 {
+  ShapeI8 shape;
+  Code* codes = nullptr;    // [n_panels][n_steps][16][4]
+  Scale* scales = nullptr;  // [n_panels][n_groups][16]
+
+  // Rows [begin, begin + n); begin a multiple of 16.
+  RUNNEL_I8_INLINE BasicPanelsI8 rows(std::size_t begin, std::size_t n) const noexcept {
+    const std::size_t panel = begin / i8_panel_rows;
+    return {{shape.variant, n, shape.n_cols},
+            codes + panel * shape.panel_codes(),
+            scales + panel * shape.panel_scales()};
+  }
+};
+using PanelsI8 = BasicPanelsI8<const std::int8_t, const std::uint16_t>;
+using MutablePanelsI8 = BasicPanelsI8<std::int8_t, std::uint16_t>;
+
+// ---- Packing. All of it is per row or per 16 rows, for the caller to stream and to split.
+
+// What a row becomes: scales[n_groups] with scale = max |w| / 127, rounded to bf16 or f16, and codes[n_cols]
+// with code = w / scale to the nearest integer, ties to even. A group of zeros, or too small for its scale,
+// has scale and codes 0; an f16 scale saturates at 65504, as in Q8_0. Returns the first column that is not
+// finite (nothing of value is written then), n_cols if all are.
+std::size_t quantize_row_i8(std::int8_t* codes, std::uint16_t* scales, const float* w, std::size_t n_cols,
+                            VariantI8 variant) noexcept;
+
+// The scale of one group as quantize_row_i8 chooses it; w: [n] finite.
+std::uint16_t group_scale_i8(const float* w, std::size_t n, VariantI8 variant) noexcept;
+float scale_value_i8(std::uint16_t bits, VariantI8 variant) noexcept;
+
+// One row into and out of its place. codes: [n_cols], scales: [n_groups]. Storing writes the filling columns
+// too; filling rows are stored by clear_rows_i8.
+void store_row_i8(const MutablePanelsI8& out, std::size_t row, const std::int8_t* codes,
+                  const std::uint16_t* scales) noexcept;
+void load_row_i8(std::int8_t* codes, std::uint16_t* scales, const PanelsI8& in, std::size_t row) noexcept;
+
+// Zeros in the rows that fill up the last panel.
+void clear_rows_i8(const MutablePanelsI8& out) noexcept;
+
+// f32 rows [n_rows, n_cols], one after another, of any part of the matrix that starts at a panel. Returns
+// false and where (relative to w) at the first number that is not finite.
+bool pack_rows_i8(const MutablePanelsI8& out, const float* w, std::size_t* bad_row,
+                  std::size_t* bad_col) noexcept;
+
+// Q8_0 rows in (variant g32, n_cols % 32 == 0; blocks at any alignment) and out again, without loss.
+void pack_q8_0_i8(const MutablePanelsI8& out, const void* blocks) noexcept;
+void unpack_q8_0_i8(void* blocks, const PanelsI8& in) noexcept;
+
+// y[n_cols] = row `row`: an embedding, and the reference of the format.
+void decode_row_i8(float* y, const PanelsI8& in, std::size_t row) noexcept;
+
+// ---- Activations.
+
+// An activation far above the rest of its row: taken out of the int8 row and carried as it is.
+struct CarriedI8 {
+  std::uint32_t index;
+  float value;
+};
+
+constexpr float i8_least_max =
+    0x1p-100f;  // a block whose numbers are all below has scale 0: its inverse is finite
+
+RUNNEL_I8_INLINE std::size_t i8_blocks(std::size_t n_cols) noexcept {
+  return (n_cols + i8_block - 1) / i8_block;
+}
+RUNNEL_I8_INLINE std::size_t i8_padded(std::size_t n_cols) noexcept { return i8_blocks(n_cols) * i8_block; }
+RUNNEL_I8_INLINE std::size_t i8_max_carried(std::size_t n_cols) noexcept {
+  return n_cols / 256 > 4 ? n_cols / 256 : 4;
+}
+
+// Rows of activations x[t, c] = codes[t, c] * scales[t, c / 32], but for the carried entries, whose code is
+// 0. A row with a NaN or an infinity has codes 0, scales NaN and nothing carried, so that its products are
+// NaN. The memory is the owner's; the quantising kernel writes every element but the unused ones of
+// `carried`.
+struct ActivationsI8 {
+  std::size_t n_cols = 0;
+  std::int8_t* codes = nullptr;  // [n_tok, i8_padded(n_cols)], zeros from n_cols on
+  float* scales = nullptr;       // [n_tok, i8_blocks(n_cols)]
+  // [n_tok, i8_blocks(n_cols)], -128 * the sum of the block's codes: where a sum starts if an instruction set
+  // multiplies unsigned by signed bytes and so takes code + 128 for each weight.
+  std::int32_t* offsets = nullptr;
+  CarriedI8* carried = nullptr;        // [n_tok, i8_max_carried(n_cols)], by ascending index
+  std::uint32_t* n_carried = nullptr;  // [n_tok]
+
+  // The rows from token `begin` on.
+  RUNNEL_I8_INLINE ActivationsI8 tokens(std::size_t begin) const noexcept {
+    const std::size_t blocks = begin * i8_blocks(n_cols);
+    return {n_cols,           codes + begin * i8_padded(n_cols),        scales + blocks,
+            offsets + blocks, carried + begin * i8_max_carried(n_cols), n_carried + begin};
+  }
+};
+
+#undef RUNNEL_I8_INLINE
+
+}  // namespace runnel::quant
