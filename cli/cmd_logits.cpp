@@ -82,6 +82,8 @@ class OutputFile {
 int run_logits(const LogitsOptions& options) {
   const std::vector<std::int32_t> tokens = parse_tokens(options.tokens);
   const Config config = options.settings.config();
+  // Logits are written for comparison: nothing is rounded that need not be.
+  if (!options.settings.given("cache")) set_setting(config.get(), "cache", "f32");
   const Model model = open_model(options.model, config.get());
   const Session session = open_session(model.get(), config.get());
   const auto n_vocab = static_cast<std::size_t>(runnel_model_fact(model.get(), RUNNEL_N_VOCAB));

@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "divergence.h"
 #include "errors.h"
 #include "feeding.h"
 #include "interrupt.h"
@@ -24,12 +25,17 @@ constexpr const char* examples =
     "  runnel perplexity model.gguf -f wiki.test.raw -c 512 --chunks 40\n"
     "  runnel perplexity model.gguf -f novel.txt --stream --sinks 4 --window 252\n"
     "  runnel perplexity model.gguf -f novel.txt -c 256 --buckets 20 --json\n"
+    "  runnel perplexity model-i8.gguf -f wiki.test.raw --kl-divergence --base model-f32.gguf\n"
     "\n"
     "In chunks (the convention of llama.cpp's tool): the text is cut into pieces of N tokens, each begins "
     "with BOS\n"
     "where the model wants one and with nothing in the cache, and the tokens of its second half are scored.\n"
     "With --stream: one pass through the cache of sinks and window; every token from the second on is "
-    "scored.";
+    "scored.\n"
+    "With --kl-divergence: the same chunks through two models; how far the predictions of MODEL are from "
+    "those "
+    "of\n"
+    "the base, which runs as its file has it and with an f32 cache.";
 
 struct PerplexityOptions {
   std::string model;
@@ -42,6 +48,10 @@ struct PerplexityOptions {
   std::int64_t n_buckets = 0;   // 0: the default of the mode
   bool stream = false;
   bool json = false;
+  bool divergence = false;
+  std::string base;  // model to measure the divergence from
+
+  std::int64_t first_scored() const { return score_from > 0 ? score_from : n_chunk / 2 + 1; }
 };
 
 // Bytes of memory this process holds; 0 where the system does not tell.
@@ -116,29 +126,79 @@ std::size_t vocabulary_size(const runnel_model* model) {
   return static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_VOCAB));
 }
 
-// `text` is the tokens of all chunks.
-void score_chunks(const runnel_model* model, runnel_session* session, const std::vector<std::int32_t>& text,
-                  std::size_t n_chunk, std::size_t first_scored, Tally& tally) {
-  const std::size_t n_vocab = vocabulary_size(model);
-  const bool adds_bos = runnel_model_fact(model, RUNNEL_ADDS_BOS) != 0;
-  const auto bos = static_cast<std::int32_t>(runnel_model_fact(model, RUNNEL_TOKEN_BOS));
-  const std::size_t n_skipped = first_scored - 1;  // tokens whose logits nobody wants
-  const std::size_t n_chunks = text.size() / n_chunk;
-  Progress progress("perplexity", static_cast<std::int64_t>(n_chunks), "chunks");
-  for (std::size_t i_chunk = 0; i_chunk < n_chunks; ++i_chunk) {
-    const std::size_t start = i_chunk * n_chunk;
-    std::vector<std::int32_t> chunk(text.begin() + static_cast<std::ptrdiff_t>(start),
-                                    text.begin() + static_cast<std::ptrdiff_t>(start + n_chunk));
-    if (adds_bos && bos >= 0) chunk[0] = bos;
+// A text in chunks, each of which begins with BOS where the model wants one.
+class Chunks {
+ public:
+  // `text` is the tokens of all chunks. Tokens [first_scored, n_chunk) of each are scored.
+  Chunks(const runnel_model* model, const std::vector<std::int32_t>& text, std::size_t n_chunk,
+         std::size_t first_scored)
+      : text_(text), n_chunk_(n_chunk), first_scored_(first_scored) {
+    if (runnel_model_fact(model, RUNNEL_ADDS_BOS) != 0)
+      bos_ = static_cast<std::int32_t>(runnel_model_fact(model, RUNNEL_TOKEN_BOS));
+  }
+
+  std::size_t n() const { return text_.size() / n_chunk_; }
+  std::size_t start(std::size_t i) const { return i * n_chunk_; }
+  std::size_t n_skipped() const { return first_scored_ - 1; }  // tokens whose logits nobody wants
+  std::size_t n_read() const { return n_chunk_ - 1; }          // the last one is only predicted
+
+  std::vector<std::int32_t> tokens(std::size_t i) const {
+    const auto begin = text_.begin() + static_cast<std::ptrdiff_t>(start(i));
+    std::vector<std::int32_t> chunk(begin, begin + static_cast<std::ptrdiff_t>(n_chunk_));
+    if (bos_ >= 0) chunk[0] = bos_;
+    return chunk;
+  }
+
+  // Reads the tokens before the scored ones into an emptied session.
+  void begin(runnel_session* session, const std::vector<std::int32_t>& chunk) const {
     check(runnel_session_reset(session));
-    if (n_skipped > 0) feed(session, chunk.data(), n_skipped);
-    std::size_t i = n_skipped;  // the token just read: its logits predict the next
+    if (n_skipped() > 0) feed(session, chunk.data(), n_skipped());
+  }
+
+ private:
+  const std::vector<std::int32_t>& text_;
+  std::size_t n_chunk_, first_scored_;
+  std::int32_t bos_ = -1;
+};
+
+void score_chunks(const runnel_model* model, runnel_session* session, const Chunks& chunks, Tally& tally) {
+  const std::size_t n_vocab = vocabulary_size(model);
+  Progress progress("perplexity", static_cast<std::int64_t>(chunks.n()), "chunks");
+  for (std::size_t i_chunk = 0; i_chunk < chunks.n(); ++i_chunk) {
+    const std::vector<std::int32_t> chunk = chunks.tokens(i_chunk);
+    chunks.begin(session, chunk);
+    std::size_t i = chunks.n_skipped();  // the token just read: its logits predict the next
     const auto score = [&](const float* logits) {
       ++i;
-      tally.add(start + i, negative_log_likelihood(logits, n_vocab, chunk[i]));
+      tally.add(chunks.start(i_chunk) + i, negative_log_likelihood(logits, n_vocab, chunk[i]));
     };
-    feed(session, chunk.data() + n_skipped, n_chunk - 1 - n_skipped, score);
+    feed(session, chunk.data() + i, chunks.n_read() - i, score);
     progress.update(static_cast<std::int64_t>(i_chunk + 1), running_note(tally));
+  }
+}
+
+// Both sessions read a batch in turn, so that no more than a batch of logits is held.
+void compare_chunks(const runnel_model* model, runnel_session* base, runnel_session* session,
+                    const Chunks& chunks, Divergence& divergence) {
+  const std::size_t n_vocab = vocabulary_size(model), n_batch = batch_size(session);
+  std::vector<float> base_logits;
+  Progress progress("divergence", static_cast<std::int64_t>(chunks.n()), "chunks");
+  for (std::size_t i_chunk = 0; i_chunk < chunks.n(); ++i_chunk) {
+    const std::vector<std::int32_t> chunk = chunks.tokens(i_chunk);
+    chunks.begin(base, chunk);
+    chunks.begin(session, chunk);
+    for (std::size_t at = chunks.n_skipped(); at < chunks.n_read(); at += n_batch) {
+      const std::size_t n_tokens = std::min(n_batch, chunks.n_read() - at);
+      base_logits.clear();
+      feed(base, chunk.data() + at, n_tokens,
+           [&](const float* logits) { base_logits.insert(base_logits.end(), logits, logits + n_vocab); });
+      std::size_t i = at;
+      feed(session, chunk.data() + at, n_tokens, [&](const float* logits) {
+        divergence.add(base_logits.data() + (i - at) * n_vocab, logits, n_vocab, chunk[i + 1]);
+        ++i;
+      });
+    }
+    progress.update(static_cast<std::int64_t>(i_chunk + 1), "KLD " + scientific(divergence.mean()));
   }
 }
 
@@ -154,14 +214,17 @@ void score_stream(const runnel_model* model, runnel_session* session, const std:
 }
 
 void check_options(const PerplexityOptions& options) {
+  if (options.divergence != !options.base.empty())
+    throw UsageError("--kl-divergence and --base MODEL go together");
   if (options.score_from >= options.n_chunk) throw UsageError("--score-from must be below the chunk (-c)");
   if (!options.stream && (options.settings.given("sinks") || options.settings.given("window"))) {
     throw UsageError("--sinks and --window go with --stream; a chunk (-c) is always seen as a whole");
   }
 }
 
-std::vector<std::int32_t> text_tokens(const PerplexityOptions& options, const runnel_model* model) {
-  std::vector<std::int32_t> tokens = tokenize(model, options.text.read(), RUNNEL_ADD_BOS);
+std::vector<std::int32_t> text_tokens(const PerplexityOptions& options, const std::string& text,
+                                      const runnel_model* model) {
+  std::vector<std::int32_t> tokens = tokenize(model, text, RUNNEL_ADD_BOS);
   const std::size_t n_text = tokens.size();
   const auto n_chunk = static_cast<std::size_t>(options.n_chunk);
   if (options.max_tokens > 0) tokens.resize(std::min(n_text, static_cast<std::size_t>(options.max_tokens)));
@@ -177,6 +240,40 @@ std::vector<std::int32_t> text_tokens(const PerplexityOptions& options, const ru
   return tokens;
 }
 
+// How the base runs: as the model does, but with its weights as they are and an f32 cache.
+Config base_config(const runnel_config* config) {
+  Config base = new_config();
+  for (const char* name : {"threads", "isa", "batch", "sinks", "window"})
+    set_setting(base.get(), name, runnel_config_get(config, name));
+  set_setting(base.get(), "cache", "f32");
+  return base;
+}
+
+int run_divergence(const PerplexityOptions& options, const runnel_model* model, const runnel_config* config,
+                   const std::string& text, const std::vector<std::int32_t>& tokens) {
+  const Config config_of_base = base_config(config);
+  const Model base = open_model(options.base, config_of_base.get());
+  if (vocabulary_size(base.get()) != vocabulary_size(model) ||
+      text_tokens(options, text, base.get()) != tokens)
+    throw Failure(options.base + " and " + options.model + " have different vocabularies");
+  const Session base_session = open_session(base.get(), config_of_base.get());
+  const Session session = open_session(model, config);
+  const StopSession stop_on_interrupt(session.get());
+  const Chunks chunks(model, tokens, static_cast<std::size_t>(options.n_chunk),
+                      static_cast<std::size_t>(options.first_scored()));
+  Divergence divergence;
+  compare_chunks(model, base_session.get(), session.get(), chunks, divergence);
+  if (!options.json) {
+    write_out(divergence.text());
+    return exit_ok;
+  }
+  Json out = {{"model", options.model}, {"base", options.base}, {"chunk", options.n_chunk}};
+  out["n_tokens"] = tokens.size();
+  divergence.report(out);
+  write_json(out);
+  return exit_ok;
+}
+
 int run_perplexity(const PerplexityOptions& options) {
   check_options(options);
   const Config config = options.settings.config();
@@ -185,7 +282,9 @@ int run_perplexity(const PerplexityOptions& options) {
     set_setting(config.get(), "window", std::to_string(options.n_chunk));
   }
   const Model model = open_model(options.model, config.get());
-  const std::vector<std::int32_t> tokens = text_tokens(options, model.get());
+  const std::string text = options.text.read();
+  const std::vector<std::int32_t> tokens = text_tokens(options, text, model.get());
+  if (options.divergence) return run_divergence(options, model.get(), config.get(), text, tokens);
   const Session session = open_session(model.get(), config.get());
   const StopSession stop_on_interrupt(session.get());
 
@@ -194,9 +293,9 @@ int run_perplexity(const PerplexityOptions& options) {
   if (options.stream) {
     score_stream(model.get(), session.get(), tokens, tally);
   } else {
-    const std::int64_t first = options.score_from > 0 ? options.score_from : options.n_chunk / 2 + 1;
-    score_chunks(model.get(), session.get(), tokens, static_cast<std::size_t>(options.n_chunk),
-                 static_cast<std::size_t>(first), tally);
+    const Chunks chunks(model.get(), tokens, static_cast<std::size_t>(options.n_chunk),
+                        static_cast<std::size_t>(options.first_scored()));
+    score_chunks(model.get(), session.get(), chunks, tally);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
@@ -252,6 +351,12 @@ void add_perplexity(CLI::App& app, Run& run) {
                   "equal parts of the text to give figures for; default 20 with --stream, else 1")
       ->type_name("N")
       ->check(whole_number(1, 100'000));
+  command
+      .add_flag("--kl-divergence", options->divergence, "how far the predictions are from those of --base")
+      ->excludes("--stream")
+      ->excludes("--buckets");
+  command.add_option("--base", options->base, "the model to compare with, with the same vocabulary")
+      ->type_name("MODEL");
   command.add_flag("--json", options->json, "figures of the whole and of each part, memory held");
   options->settings.add_to(command, SettingOptions::Which::evaluation);
   command.callback([options, &run] { run = [options] { return run_perplexity(*options); }; });

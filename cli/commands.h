@@ -13,6 +13,10 @@ void add_generate(CLI::App& app, Run& run);
 void add_info(CLI::App& app, Run& run);
 void add_tokenize(CLI::App& app, Run& run);
 void add_perplexity(CLI::App& app, Run& run);
+void add_quantize(CLI::App& app, Run& run);
+void add_inspect(CLI::App& app, Run& run);
 void add_logits(CLI::App& app, Run& run);
+void add_bench(CLI::App& app, Run& run);
+void add_synth(CLI::App& app, Run& run);
 
 }  // namespace cli

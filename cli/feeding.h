@@ -8,6 +8,9 @@
 
 namespace cli {
 
+// Tokens of a prompt that the session takes together.
+std::size_t batch_size(runnel_session* session);
+
 // In pieces of whole batches, so that the arithmetic is that of one call. `note` (may be empty) gives the
 // text at the end of the bar. Throws Interrupted on Ctrl-C.
 void feed_with_progress(runnel_session* session, const std::vector<std::int32_t>& tokens,

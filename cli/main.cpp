@@ -44,7 +44,11 @@ int run(int argc, char** argv) {
   cli::add_info(app, command);
   cli::add_tokenize(app, command);
   cli::add_perplexity(app, command);
+  cli::add_quantize(app, command);
+  cli::add_inspect(app, command);
   cli::add_logits(app, command);
+  cli::add_bench(app, command);
+  cli::add_synth(app, command);
 
   try {
     app.parse(argc, argv);

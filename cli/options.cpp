@@ -16,8 +16,8 @@ constexpr std::size_t option_column = 30;
 constexpr std::size_t line_width = 100;
 
 // Settings of how a model runs; all others are about choosing tokens.
-constexpr std::array<std::string_view, 6> evaluation_settings = {"isa",    "threads", "sinks",
-                                                                 "window", "batch",   "cache"};
+constexpr std::array<std::string_view, 7> evaluation_settings = {"int8",   "isa",   "threads", "sinks",
+                                                                 "window", "batch", "cache"};
 
 bool is_evaluation(std::string_view name) {
   return std::find(evaluation_settings.begin(), evaluation_settings.end(), name) != evaluation_settings.end();
@@ -137,6 +137,14 @@ void SettingOptions::add_to(CLI::App& command, Which which) {
             "always the likeliest token: --temperature 0")
         ->excludes("--temperature")
         ->group("Sampling");
+  }
+}
+
+void SettingOptions::add_to(CLI::App& command, std::initializer_list<std::string_view> names) {
+  const std::vector<std::string> all = setting_names();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (std::find(names.begin(), names.end(), all[i]) != names.end())
+      add_setting(command, all[i], runnel_setting_help(i), false);
   }
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "library.h"
@@ -40,6 +42,8 @@ class SettingOptions {
     chat         // and the form of a conversation
   };
   void add_to(CLI::App& command, Which which);
+  // These alone, by the library's names.
+  void add_to(CLI::App& command, std::initializer_list<std::string_view> names);
 
   // The defaults and what was given. UsageError with the library's message for a bad value.
   Config config() const;

@@ -27,12 +27,13 @@ class Score {
   std::int64_t n() const { return n_; }
   double mean() const { return n_ > 0 ? sum_ / static_cast<double>(n_) : 0.0; }
   double perplexity() const { return std::exp(mean()); }
-  // Standard error of the perplexity: that of the mean, carried through exp().
-  double error() const {
+  // Standard error of the mean, and that of the perplexity: the same carried through exp().
+  double mean_error() const {
     if (n_ < 2) return 0.0;
     const double variance = sum_of_squares_ / static_cast<double>(n_) - mean() * mean();
-    return variance > 0.0 ? std::sqrt(variance / static_cast<double>(n_ - 1)) * perplexity() : 0.0;
+    return variance > 0.0 ? std::sqrt(variance / static_cast<double>(n_ - 1)) : 0.0;
   }
+  double error() const { return mean_error() * perplexity(); }
 
  private:
   double sum_ = 0.0, sum_of_squares_ = 0.0;

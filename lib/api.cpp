@@ -1,11 +1,17 @@
 // The C surface. Every call checks its arguments, and nothing that is thrown inside gets out.
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <new>
 
+#include "lib/callback_observer.h"
 #include "lib/chat/chat.h"
+#include "lib/int8_error.h"
 #include "lib/machine.h"
+#include "lib/quantize/quantize.h"
 #include "lib/session.h"
+#include "lib/speed_limits.h"
+#include "lib/synth/synthetic_file.h"
 #include "runnel/runnel.h"
 
 struct runnel_config {
@@ -249,6 +255,10 @@ int64_t runnel_model_fact(const runnel_model* handle, runnel_fact fact) {
       return tokenizer ? tokenizer->eot() : -1;
     case RUNNEL_ADDS_BOS:
       return tokenizer && tokenizer->adds_bos();
+    case RUNNEL_DECODE_BYTES:
+      return m.has_weights() ? static_cast<int64_t>(runnel::decode_bytes(m)) : 0;
+    case RUNNEL_PROMPT_MULTIPLY_ADDS:
+      return m.has_weights() ? static_cast<int64_t>(runnel::prompt_multiply_adds(m)) : 0;
   }
   return 0;
 }
@@ -481,6 +491,28 @@ int64_t runnel_session_stat(const runnel_session* handle, runnel_stat stat) {
   return 0;
 }
 
+// ---- looking inside
+
+runnel_status runnel_session_observe(runnel_session* session, runnel_rows_fn on_rows, runnel_mass_fn on_mass,
+                                     void* user) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(session);
+    session->session->set_observer(
+        on_rows || on_mass ? std::make_unique<runnel::CallbackObserver>(on_rows, on_mass, user) : nullptr);
+    return {};
+  });
+}
+
+double runnel_int8_error(const float* values, size_t n, int carry) {
+  double error = 0;
+  const runnel_status status = guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(values || n == 0);
+    error = n == 0 ? 0 : runnel::int8_error(values, n, carry != 0);
+    return {};
+  });
+  return status == RUNNEL_OK ? error : std::numeric_limits<double>::quiet_NaN();
+}
+
 // ---- chat
 
 runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config, runnel_chat** out) {
@@ -533,6 +565,87 @@ runnel_status runnel_chat_continue(runnel_chat* handle, int64_t n_tokens, runnel
     RUNNEL_REQUIRE(handle);
     RUNNEL_ASSIGN(const runnel_finish how, handle->chat.go_on(n_tokens, on_text, user));
     if (finish) *finish = how;
+    return {};
+  });
+}
+
+// ---- quantising
+
+runnel_status runnel_quantize(const char* in_path, const char* out_path, const char* type,
+                              const runnel_config* config, const char* calibration, size_t n_bytes,
+                              runnel_progress_fn on_progress, void* user) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(in_path);
+    RUNNEL_REQUIRE(out_path);
+    RUNNEL_REQUIRE(type);
+    RUNNEL_REQUIRE(calibration || n_bytes == 0);
+    runnel::Quantization how{type, view(calibration, n_bytes), {}};
+    if (on_progress) how.on_progress = [=](double fraction) { return on_progress(user, fraction) == 0; };
+    return runnel::quantize(in_path, out_path, how, settings_of(config));
+  });
+}
+
+// ---- synthetic models
+
+namespace {
+
+Result<runnel::Synthesis> synthesis_of(const char* shape, const char* type, uint64_t seed,
+                                       runnel_progress_fn on_progress, void* user) {
+  RUNNEL_REQUIRE(shape);
+  RUNNEL_REQUIRE(type);
+  RUNNEL_ASSIGN(runnel::Synthesis synthesis, runnel::find_synthesis(shape, type, seed));
+  if (on_progress) synthesis.on_progress = [=](double fraction) { return on_progress(user, fraction) == 0; };
+  return synthesis;
+}
+
+}  // namespace
+
+const char* runnel_shape_name(size_t i) {
+  return i < runnel::n_synth_shapes() ? runnel::synth_shape(i).name : nullptr;
+}
+
+runnel_status runnel_model_synthetic(const char* shape, const char* type, uint64_t seed,
+                                     const runnel_config* config, runnel_progress_fn on_progress, void* user,
+                                     runnel_model** out) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(out);
+    RUNNEL_ASSIGN(const auto synthesis, synthesis_of(shape, type, seed, on_progress, user));
+    RUNNEL_ASSIGN(auto model, runnel::make_synthetic(synthesis, settings_of(config)));
+    *out = new runnel_model{std::move(model)};
+    return {};
+  });
+}
+
+runnel_status runnel_synthesize(const char* shape, const char* type, uint64_t seed, const char* path,
+                                const runnel_config* config, runnel_progress_fn on_progress, void* user) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(path);
+    RUNNEL_ASSIGN(const auto synthesis, synthesis_of(shape, type, seed, on_progress, user));
+    return runnel::write_synthetic(synthesis, path, settings_of(config));
+  });
+}
+
+// ---- limits
+
+runnel_status runnel_measure_read(const runnel_model* model, const runnel_config* config,
+                                  double* bytes_per_second) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(model);
+    RUNNEL_REQUIRE(bytes_per_second);
+    RUNNEL_ASSIGN(*bytes_per_second, runnel::measure_read(*model->model, settings_of(config)));
+    return {};
+  });
+}
+
+runnel_status runnel_measure_peak(runnel_arithmetic arithmetic, const runnel_config* config,
+                                  double* multiply_adds_per_second) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(multiply_adds_per_second);
+    if (arithmetic != RUNNEL_F32 && arithmetic != RUNNEL_INT8)
+      return error(RUNNEL_BAD_ARGUMENT, "arithmetic is %d, expected RUNNEL_F32 or RUNNEL_INT8",
+                   static_cast<int>(arithmetic));
+    const auto kind = arithmetic == RUNNEL_F32 ? runnel::Arithmetic::f32 : runnel::Arithmetic::i8;
+    RUNNEL_ASSIGN(*multiply_adds_per_second, runnel::measure_peak(kind, settings_of(config)));
     return {};
   });
 }

@@ -52,9 +52,9 @@ Visible together(const Visible& a, const Visible& b) {
 
 }  // namespace
 
-Attention::Attention(const Model& model, const simd::Kernels& kernels, const CacheSize& size, CacheType type,
+Attention::Attention(const Model& model, const simd::Kernels& kernels, const CacheSize& size,
                      std::size_t n_threads)
-    : model_(model), kernels_(kernels), type_(type) {
+    : model_(model), kernels_(kernels) {
   const Shape& shape = model.shape();
   group_ = shape.n_head / shape.n_head_kv;
   max_rows_ = std::max(group_, tile_rows / group_ * group_);
@@ -204,25 +204,51 @@ void Attention::attend(const KvCache& cache, std::size_t layer, const Tile& tile
 
 void Attention::attend_block(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run,
                              bool is_prefix, std::int64_t first_key, Scratch& s) noexcept {
-  const std::size_t dim = model_.shape().head_dim, dim_v = model_.shape().head_dim_v;
-  const float* q = is_prefix ? s.q_prefix.data() : s.q_window.data();
-  if (type_ == CacheType::f32)
-    kernels_.scores_f32(s.scores.data(), block, q, dim, tile.n_rows, reinterpret_cast<const float*>(run.keys),
-                        run.n, dim);
-  else
-    kernels_.scores_f16(s.scores.data(), block, q, dim, tile.n_rows,
-                        reinterpret_cast<const simd::F16*>(run.keys), run.n, dim);
+  const std::size_t dim_v = model_.shape().head_dim_v;
+  score(run.keys, is_prefix ? s.q_prefix.data() : s.q_window.data(), tile.n_rows, run.n, s);
   adjust_scores(cache, layer, tile, run.n, is_prefix, first_key, s);
   for (std::size_t r = 0; r < tile.n_rows; ++r) {
     const float shrink = kernels_.softmax_step(s.scores.data() + r * block, run.n, &s.max[r], &s.sum[r]);
     if (shrink != 1.0f) kernels_.scale(s.mixed.data() + r * dim_v, shrink, dim_v);
   }
-  if (type_ == CacheType::f32)
-    kernels_.mix_f32(s.mixed.data(), dim_v, s.scores.data(), block, tile.n_rows,
-                     reinterpret_cast<const float*>(run.values), run.n, dim_v);
-  else
-    kernels_.mix_f16(s.mixed.data(), dim_v, s.scores.data(), block, tile.n_rows,
-                     reinterpret_cast<const simd::F16*>(run.values), run.n, dim_v);
+  mix(run.values, tile.n_rows, run.n, s);
+}
+
+void Attention::score(const CachedVectors& keys, const float* q, std::size_t n_rows, std::size_t n_keys,
+                      Scratch& s) noexcept {
+  const std::size_t dim = model_.shape().head_dim;
+  float* scores = s.scores.data();
+  switch (keys.type) {
+    case CacheType::f32:
+      return kernels_.scores_f32(scores, block, q, dim, n_rows, reinterpret_cast<const float*>(keys.data),
+                                 n_keys, dim);
+    case CacheType::f16:
+      return kernels_.scores_f16(scores, block, q, dim, n_rows, reinterpret_cast<const simd::F16*>(keys.data),
+                                 n_keys, dim);
+    case CacheType::i8:
+      kernels_.scores_i8(scores, block, q, dim, n_rows, reinterpret_cast<const std::int8_t*>(keys.data),
+                         n_keys, dim);
+      for (std::size_t r = 0; r < n_rows; ++r) kernels_.mul(scores + r * block, keys.scales, n_keys);
+  }
+}
+
+void Attention::mix(const CachedVectors& values, std::size_t n_rows, std::size_t n_keys,
+                    Scratch& s) noexcept {
+  const std::size_t dim = model_.shape().head_dim_v;
+  float* mixed = s.mixed.data();
+  float* weights = s.scores.data();
+  switch (values.type) {
+    case CacheType::f32:
+      return kernels_.mix_f32(mixed, dim, weights, block, n_rows, reinterpret_cast<const float*>(values.data),
+                              n_keys, dim);
+    case CacheType::f16:
+      return kernels_.mix_f16(mixed, dim, weights, block, n_rows,
+                              reinterpret_cast<const simd::F16*>(values.data), n_keys, dim);
+    case CacheType::i8:
+      for (std::size_t r = 0; r < n_rows; ++r) kernels_.mul(weights + r * block, values.scales, n_keys);
+      return kernels_.mix_i8(mixed, dim, weights, block, n_rows,
+                             reinterpret_cast<const std::int8_t*>(values.data), n_keys, dim);
+  }
 }
 
 // Soft cap, distance bias, and the mask: a token of the tile sees a part of the block.

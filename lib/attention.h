@@ -22,8 +22,7 @@ struct Queries {
 
 class Attention {
  public:
-  Attention(const Model& model, const simd::Kernels& kernels, const CacheSize& size, CacheType type,
-            std::size_t n_threads);
+  Attention(const Model& model, const simd::Kernels& kernels, const CacheSize& size, std::size_t n_threads);
 
   // out: [n_tok, n_head * head_dim_v]. All threads of the team take part; ends in a barrier.
   void run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
@@ -57,13 +56,15 @@ class Attention {
                     bool is_prefix, std::int64_t first_key, Scratch& s) noexcept;
   void adjust_scores(const KvCache& cache, std::size_t layer, const Tile& tile, std::size_t n_keys,
                      bool is_prefix, std::int64_t first_key, Scratch& s) noexcept;
+  void score(const CachedVectors& keys, const float* q, std::size_t n_rows, std::size_t n_keys,
+             Scratch& s) noexcept;
+  void mix(const CachedVectors& values, std::size_t n_rows, std::size_t n_keys, Scratch& s) noexcept;
   Range seen(const Visible& v, bool is_prefix, std::int64_t first_key, std::size_t n_keys) const noexcept;
 
   void show_prefix_mass(std::size_t layer, const Tile& tile, const Scratch& s) const noexcept;
 
   const Model& model_;
   const simd::Kernels& kernels_;
-  CacheType type_;
   Observer* observer_ = nullptr;
   std::size_t group_;  // query heads that share one KV head
   std::size_t max_rows_;

@@ -23,11 +23,11 @@ std::size_t rows_if(bool condition, const CacheSize& size) {
 }  // namespace
 
 Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, const CacheSize& size,
-                 CacheType type, std::size_t n_threads)
+                 std::size_t n_threads)
     : model_(model),
       kernels_(kernels),
       rope_(std::move(rope)),
-      attention_(model, kernels, size, type, n_threads),
+      attention_(model, kernels, size, n_threads),
       scratch_(n_threads, LinearScratch(widest(model.shape()))),
       x_(rows_if(true, size), model.shape().n_embd),
       h_(rows_if(true, size), model.shape().n_embd),
@@ -44,6 +44,9 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       router_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert),
       routing_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert,
                model.shape().n_expert_used),
+      int8_in_(rows_if(model.is_packed(), size), model.shape().n_embd),
+      int8_hidden_(rows_if(model.is_packed(), size),
+                   std::max(model.shape().n_ff, model.shape().n_embd_attn())),
       angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       prefix_angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       logits_(n_logit_rows(model.shape(), static_cast<std::size_t>(size.batch)) * model.shape().n_vocab) {}
@@ -56,7 +59,12 @@ std::int64_t Forward::n_bytes(const Model& model, const CacheSize& size, std::si
   const double logits =
       static_cast<double>(n_logit_rows(s, static_cast<std::size_t>(size.batch)) * s.n_vocab);
   const double scratch = static_cast<double>(n_threads * 2 * LinearScratch::n_floats(widest(s)));
-  return static_cast<std::int64_t>(4 * (batch * row + logits + scratch));
+  const std::int64_t int8 =
+      model.is_packed()
+          ? Int8Buffer::n_bytes(static_cast<std::size_t>(size.batch), s.n_embd) +
+                Int8Buffer::n_bytes(static_cast<std::size_t>(size.batch), std::max(s.n_ff, s.n_embd_attn()))
+          : 0;
+  return static_cast<std::int64_t>(4 * (batch * row + logits + scratch)) + int8;
 }
 
 void Forward::resize_team(std::size_t n_threads) {
@@ -77,6 +85,7 @@ void Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens) noe
     embed(thread);
     for (std::size_t i = 0; i < model_.shape().n_layer; ++i) layer(thread, i);
     norm(thread, model_.weights().output_norm, x_, h_);
+    prepare(thread, h_, tokens_.size(), int8_in_);
     thread.barrier();
     show(thread, Site::stream, model_.shape().n_layer, x_, x_.n_cols);
     show(thread, Site::output_in, model_.shape().n_layer, h_, h_.n_cols);
@@ -99,7 +108,8 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
   const Shape& shape = model_.shape();
   team.run([&](Thread& thread) {
     const Linear& output = model_.weights().output;
-    linear(thread, output, {h_.row(begin), h_.n_cols}, {logits_.data(), shape.n_vocab}, end - begin);
+    const Input hidden{{h_.row(begin), h_.n_cols}, int8_in_.of(h_.n_cols).tokens(begin)};
+    linear(thread, output, hidden, {logits_.data(), shape.n_vocab}, end - begin);
     const Range rows = own_rows(thread, output, end - begin);
     for (std::size_t t = 0; t < end - begin; ++t) {
       float* y = logits_.data() + t * shape.n_vocab + rows.begin;
@@ -141,16 +151,18 @@ void Forward::layer(Thread& thread, std::size_t i) noexcept {
 
   norm(thread, w.attn_norm, x_, h_);
   if (parallel) norm(thread, w.ffn_norm, x_, h2_);
+  const Input attn_input = prepare(thread, h_, tokens_.size(), int8_in_);
   thread.barrier();
   show(thread, Site::stream, i, x_, x_.n_cols);
   show(thread, Site::attn_in, i, h_, h_.n_cols);
-  attention(thread, i);
+  attention(thread, i, attn_input);
   add_to_stream(thread, w.attn_post_norm);
 
-  Buffer& ffn_input = parallel ? h2_ : h_;
+  Buffer& ffn_rows = parallel ? h2_ : h_;
   if (!parallel) norm(thread, w.ffn_norm, x_, h_);
+  const Input ffn_input = prepare(thread, ffn_rows, tokens_.size(), int8_in_);
   thread.barrier();
-  show(thread, Site::ffn_in, i, ffn_input, ffn_input.n_cols);
+  show(thread, Site::ffn_in, i, ffn_rows, ffn_rows.n_cols);
   if (w.router)
     experts(thread, i, ffn_input);
   else
@@ -158,12 +170,12 @@ void Forward::layer(Thread& thread, std::size_t i) noexcept {
   add_to_stream(thread, w.ffn_post_norm);
 }
 
-void Forward::attention(Thread& thread, std::size_t i) noexcept {
+void Forward::attention(Thread& thread, std::size_t i, const Input& x) noexcept {
   const Layer& w = model_.weights().layers[i];
   const std::size_t n_tok = tokens_.size();
-  linear(thread, w.q, h_, q_, n_tok);
-  linear(thread, w.k, h_, k_, n_tok);
-  linear(thread, w.v, h_, v_, n_tok);
+  linear(thread, w.q, x, q_, n_tok);
+  linear(thread, w.k, x, k_, n_tok);
+  linear(thread, w.v, x, v_, n_tok);
   thread.barrier();
   rotate_and_store(thread, i);
   thread.barrier();
@@ -172,7 +184,9 @@ void Forward::attention(Thread& thread, std::size_t i) noexcept {
       {.window = q_, .prefix = has_evicted_ ? q_prefix_ : q_, .first = cache_->position(), .n_tok = n_tok},
       attended_);
   show(thread, Site::attn_out, i, attended_, attended_.n_cols);
-  linear(thread, w.o, attended_, h_, n_tok);
+  const Input attended = prepare(thread, attended_, n_tok, int8_hidden_);
+  if (model_.is_packed()) thread.barrier();
+  linear(thread, w.o, attended, h_, n_tok);
   thread.barrier();
 }
 
@@ -212,7 +226,7 @@ void Forward::rotate(float* x, const float* angles) const noexcept {
 }
 
 // y = down(act(gate(x)) * up(x)), or down(act(up(x))). y may be x.
-void Forward::ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y,
+void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
                   const FfnTokens& tokens) noexcept {
   const std::size_t n_tok = tokens.n;
   const Activation act = model_.family().activation;
@@ -233,12 +247,14 @@ void Forward::ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y,
   if (observer_ && thread.index() == 0)
     observer_->see({Site::ffn_hidden, tokens.layer, up_, n_tok, up_.n_cols, tokens.index, tokens.expert,
                     cache_->position()});
-  linear(thread, w.down, up_, y, n_tok);
+  const Input hidden = prepare(thread, up_, n_tok, int8_hidden_);
+  if (model_.is_packed()) thread.barrier();
+  linear(thread, w.down, hidden, y, n_tok);
   thread.barrier();
 }
 
 // A mixture of experts: each expert takes the tokens the router sends it, together.
-void Forward::experts(Thread& thread, std::size_t i_layer, ConstRows x) noexcept {
+void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexcept {
   const Layer& w = model_.weights().layers[i_layer];
   linear(thread, w.router, x, router_, tokens_.size());
   thread.barrier();
@@ -252,9 +268,10 @@ void Forward::experts(Thread& thread, std::size_t i_layer, ConstRows x) noexcept
     if (share.n == 0) continue;
     const Range mine = thread.split(share.n);
     for (std::size_t i = mine.begin; i < mine.end; ++i)
-      std::copy_n(x.data + share.tokens[i] * x.stride, expert_.n_cols, expert_.row(i));
+      std::copy_n(x.rows.data + share.tokens[i] * x.rows.stride, expert_.n_cols, expert_.row(i));
+    const Input input = prepare(thread, expert_, share.n, int8_in_);
     thread.barrier();
-    ffn(thread, w.experts[e], expert_, expert_, {i_layer, e, share.tokens, share.n});
+    ffn(thread, w.experts[e], input, expert_, {i_layer, e, share.tokens, share.n});
     for (std::size_t i = mine.begin; i < mine.end; ++i)
       kernels_.add_scaled(experts_out_.row(share.tokens[i]), expert_.row(i), share.weights[i],
                           expert_.n_cols);
@@ -263,7 +280,16 @@ void Forward::experts(Thread& thread, std::size_t i_layer, ConstRows x) noexcept
   for (std::size_t t = own.begin; t < own.end; ++t) std::copy_n(experts_out_.row(t), h_.n_cols, h_.row(t));
 }
 
-void Forward::linear(Thread& thread, const Linear& w, ConstRows x, Rows y, std::size_t n_tok) noexcept {
+Input Forward::prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Int8Buffer& int8) noexcept {
+  if (int8.empty()) return {rows, {}};
+  const quant::ActivationsI8 all = int8.of(rows.n_cols);
+  const Range own = thread.split(n_tok);
+  if (own.size() > 0)
+    kernels_.quantize_i8(all.tokens(own.begin), rows.row(own.begin), rows.n_cols, own.size());
+  return {rows, all};
+}
+
+void Forward::linear(Thread& thread, const Linear& w, const Input& x, Rows y, std::size_t n_tok) noexcept {
   multiply(thread, kernels_, scratch_[thread.index()], w, x, y, n_tok);
 }
 

@@ -19,7 +19,7 @@ namespace runnel {
 class Forward {
  public:
   // Allocates everything a batch of up to size.batch tokens needs; running allocates nothing.
-  Forward(const Model& model, const simd::Kernels& kernels, Rope rope, const CacheSize& size, CacheType type,
+  Forward(const Model& model, const simd::Kernels& kernels, Rope rope, const CacheSize& size,
           std::size_t n_threads);
 
   static std::int64_t n_bytes(const Model& model, const CacheSize& size, std::size_t n_threads);
@@ -50,19 +50,22 @@ class Forward {
 
   void embed(Thread& thread) noexcept;
   void layer(Thread& thread, std::size_t i) noexcept;
-  void attention(Thread& thread, std::size_t i) noexcept;  // h_ -> h_
+  void attention(Thread& thread, std::size_t i, const Input& x) noexcept;  // -> h_
   void rotate_and_store(Thread& thread, std::size_t i) noexcept;
   struct FfnTokens {  // what a feed-forward network works on: all tokens of the batch, or those of one expert
     std::size_t layer, expert;
     const std::size_t* index;  // [n] in the batch, or null: all
     std::size_t n;
   };
-  void ffn(Thread& thread, const FfnWeights& w, ConstRows x, Rows y, const FfnTokens& tokens) noexcept;
-  void experts(Thread& thread, std::size_t i_layer, ConstRows x) noexcept;  // -> h_
+  void ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y, const FfnTokens& tokens) noexcept;
+  void experts(Thread& thread, std::size_t i_layer, const Input& x) noexcept;  // -> h_
 
   void show(Thread& thread, Site site, std::size_t layer, ConstRows rows, std::size_t n_cols) const noexcept;
 
-  void linear(Thread& thread, const Linear& w, ConstRows x, Rows y, std::size_t n_tok) noexcept;  // own rows
+  void linear(Thread& thread, const Linear& w, const Input& x, Rows y,
+              std::size_t n_tok) noexcept;  // own rows
+  // The rows as what products read, in int8 too where matrices are packed: own tokens.
+  Input prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Int8Buffer& int8) noexcept;
   void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;  // own tokens
   void add_to_stream(Thread& thread, const NormWeights& post_norm) noexcept;       // x_ += h_, own tokens
   void norm_row(const NormWeights& w, const float* x, float* y, std::size_t n) const noexcept;
@@ -89,6 +92,8 @@ class Forward {
   Buffer experts_out_;
   Buffer router_;
   Routing routing_;
+  Int8Buffer int8_in_,
+      int8_hidden_;                // of what a block reads, and of what is in its middle; packed models only
   Buffer angles_, prefix_angles_;  // cos and sin for each token [batch, 2 * n_pairs]
   std::vector<float> logits_;
 };

@@ -35,10 +35,14 @@ struct Visible {
   std::int64_t window_begin, window_end;
 };
 
-// Neighbouring slots of one KV head.
+// Neighbouring slots of one KV head: numbers of some type, in int8 with a scale for each vector.
+struct CachedVectors {
+  CacheType type;
+  const std::byte* data;  // [n, head_dim] or [n, head_dim_v]
+  const float* scales;    // [n]; int8 only
+};
 struct KeyRun {
-  const std::byte* keys;    // [n, head_dim]
-  const std::byte* values;  // [n, head_dim_v]
+  CachedVectors keys, values;
   std::size_t n;
 };
 
@@ -76,24 +80,34 @@ class KvCache {
   KeyRun window_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const;
 
  private:
+  // Vectors of one width for all KV heads: [n_head_kv, n_slots, width], and their scales [n_head_kv,
+  // n_slots].
+  struct Store {
+    CacheType type;
+    std::size_t n_slots, width;
+    std::size_t offset, scales_offset;  // bytes from the start of data_
+
+    CachedVectors at(const std::byte* data, std::size_t head, std::size_t slot) const;
+    void put(const simd::Kernels& kernels, std::byte* data, std::size_t head, std::size_t slot,
+             const float* x) const;
+  };
   struct LayerSlots {
-    std::int64_t native;     // cache positions that a token of this layer sees, itself included
-    std::int64_t ring;       // slots of the ring
-    std::int64_t oldest;     // window positions before this were overwritten
-    std::size_t key_offset;  // bytes from the start of data_: keys [n_head_kv, n_prefix + ring, head_dim]
-    std::size_t value_offset;
+    std::int64_t native;  // cache positions that a token of this layer sees, itself included
+    std::int64_t ring;    // slots of the ring
+    std::int64_t oldest;  // window positions before this were overwritten
+    Store prefix_keys, prefix_values, ring_keys, ring_values;
   };
 
-  std::size_t slot(const LayerSlots& layer, std::int64_t position) const;
-  KeyRun run(const LayerSlots& layer, std::size_t head, std::size_t slot, std::size_t n) const;
+  // Where everything lies; returns the bytes it takes.
+  static std::size_t lay_out(const Model& model, const CacheSize& size, CacheType type,
+                             std::vector<LayerSlots>* layers);
 
   CacheSize size_;
   CacheType type_;
-  std::size_t n_head_kv_;
-  std::size_t key_bytes_, value_bytes_;  // of one head's key and value
   std::vector<LayerSlots> layers_;
   std::int64_t n_bytes_ = 0;
-  std::unique_ptr<std::byte[]> data_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::byte* data_ = nullptr;  // in memory_, aligned
   std::int64_t position_ = 0;
   std::int64_t oldest_ = 0;  // window positions before this were overwritten in the longest ring
 };

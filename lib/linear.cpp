@@ -84,10 +84,30 @@ void multiply_block(const simd::Kernels& k, LinearScratch& scratch, const Linear
 
 Linear Linear::rows(std::size_t begin, std::size_t n) const {
   Linear part = *this;
-  part.data = data + begin * row_bytes();
+  if (packed.codes)
+    part.packed = packed.rows(begin, n);
+  else
+    part.data = data + begin * row_bytes();
   part.n_rows = n;
   if (bias) part.bias = bias + begin;
   return part;
+}
+
+Int8Buffer::Int8Buffer(std::size_t max_tok, std::size_t max_cols)
+    : codes_(max_tok * quant::i8_padded(max_cols)),
+      scales_(max_tok * quant::i8_blocks(max_cols)),
+      offsets_(scales_.size()),
+      carried_(max_tok * quant::i8_max_carried(max_cols)),
+      n_carried_(max_tok) {}
+
+quant::ActivationsI8 Int8Buffer::of(std::size_t n_cols) noexcept {
+  return {n_cols, codes_.data(), scales_.data(), offsets_.data(), carried_.data(), n_carried_.data()};
+}
+
+std::int64_t Int8Buffer::n_bytes(std::size_t max_tok, std::size_t max_cols) {
+  return static_cast<std::int64_t>(max_tok *
+                                   (quant::i8_padded(max_cols) + quant::i8_blocks(max_cols) * 8 +
+                                    quant::i8_max_carried(max_cols) * sizeof(quant::CarriedI8) + 4));
 }
 
 LinearScratch::LinearScratch(std::size_t max_cols) : rows(n_floats(max_cols)), panels(n_floats(max_cols)) {}
@@ -98,17 +118,24 @@ std::size_t LinearScratch::n_floats(std::size_t max_cols) {
 }
 
 Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) noexcept {
-  if (n_tok < min_tokens_for_matmul) return thread.split(linear.n_rows, row_multiple);
+  if (linear.packed.codes || n_tok < min_tokens_for_matmul) return thread.split(linear.n_rows, row_multiple);
   return thread.split(linear.n_rows, block_rows(linear));
 }
 
 void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear,
-              ConstRows x, Rows y, std::size_t n_tok) noexcept {
+              const Input& x, Rows y, std::size_t n_tok) noexcept {
   const Range rows = own_rows(thread, linear, n_tok);
+  if (linear.packed.codes) {
+    if (rows.size() == 0) return;
+    kernels.matmul_i8(y.data + rows.begin, y.stride, x.int8, n_tok,
+                      linear.packed.rows(rows.begin, rows.size()));
+    for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, rows, y.data + t * y.stride + rows.begin);
+    return;
+  }
   if (n_tok < min_tokens_for_matmul) {
     for (std::size_t t = 0; t < n_tok; ++t) {
       float* out = y.data + t * y.stride + rows.begin;
-      matvec(kernels, linear, rows, x.data + t * x.stride, out);
+      matvec(kernels, linear, rows, x.rows.data + t * x.rows.stride, out);
       finish(kernels, linear, rows, out);
     }
     return;
@@ -116,12 +143,13 @@ void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scrat
   const std::size_t block = block_rows(linear);
   for (std::size_t begin = rows.begin; begin < rows.end; begin += block) {
     const Range part{begin, std::min(rows.end, begin + block)};
-    multiply_block(kernels, scratch, linear, part, x, y, n_tok);
+    multiply_block(kernels, scratch, linear, part, x.rows, y, n_tok);
     for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, part, y.data + t * y.stride + part.begin);
   }
 }
 
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept {
+  if (linear.packed.codes) return quant::decode_row_i8(y, linear.packed, row);
   const std::byte* in = linear.data + row * linear.row_bytes();
   switch (linear.type->type) {
     case TensorType::f16:

@@ -4,23 +4,27 @@
 #include <vector>
 
 #include "lib/parallel.h"
+#include "quant/i8.h"
 #include "quant/tensor_type.h"
 #include "simd/kernels.h"
 
 namespace runnel {
 
-// A weight matrix where the file has it, [n_rows, n_cols], one row (one output) after another.
+// A weight matrix where the file has it, [n_rows, n_cols]: one row (one output) after another, or packed
+// int8.
 struct Linear {
   const quant::TypeInfo* type = nullptr;
   const std::byte* data = nullptr;
+  quant::PanelsI8 packed;  // instead of type and data
   std::size_t n_rows = 0;
   std::size_t n_cols = 0;
   const float* bias = nullptr;  // [n_rows] or null
   float scale = 1.0f;
 
-  explicit operator bool() const { return data != nullptr; }
+  explicit operator bool() const { return data || packed.codes; }
   std::size_t row_bytes() const { return quant::row_bytes(*type, n_cols); }
-  Linear rows(std::size_t begin, std::size_t n) const;  // outputs [begin, begin + n)
+  Linear rows(std::size_t begin,
+              std::size_t n) const;  // outputs [begin, begin + n); of packed ones from a panel on
 };
 
 // Rows of activations, [n_tok, stride].
@@ -34,6 +38,28 @@ struct Rows {
   operator ConstRows() const { return {data, stride}; }  // NOLINT(google-explicit-constructor)
 };
 
+// What a product reads: rows of activations, and the same in int8 where matrices are packed.
+struct Input {
+  ConstRows rows;
+  quant::ActivationsI8 int8;
+};
+
+// Room for the int8 rows of a batch, whatever their width up to max_cols.
+class Int8Buffer {
+ public:
+  Int8Buffer(std::size_t max_tok, std::size_t max_cols);
+  bool empty() const { return n_carried_.empty(); }
+  quant::ActivationsI8 of(std::size_t n_cols) noexcept;
+  static std::int64_t n_bytes(std::size_t max_tok, std::size_t max_cols);
+
+ private:
+  std::vector<std::int8_t> codes_;
+  std::vector<float> scales_;
+  std::vector<std::int32_t> offsets_;
+  std::vector<quant::CarriedI8> carried_;
+  std::vector<std::uint32_t> n_carried_;
+};
+
 // What a thread needs to unpack weights into.
 struct LinearScratch {
   explicit LinearScratch(std::size_t max_cols);
@@ -45,7 +71,7 @@ struct LinearScratch {
 // Computes this thread's share of the outputs for n_tok tokens. The result of an output does not depend on
 // the number of threads. No barrier.
 void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear,
-              ConstRows x, Rows y, std::size_t n_tok) noexcept;
+              const Input& x, Rows y, std::size_t n_tok) noexcept;
 
 // The outputs that multiply() gives to this thread.
 Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) noexcept;

@@ -66,7 +66,7 @@ std::size_t count_performance_cores() { return std::max(1u, std::thread::hardwar
 
 #if defined(RUNNEL_BLAS)
 
-constexpr int openblas_openmp = 2;  // openblas_get_parallel(): 0 sequential, 1 pthreads, 2 OpenMP
+constexpr int openblas_pthreads = 1;  // openblas_get_parallel(): 0 sequential, 1 pthreads, 2 OpenMP
 
 bool is_avx512_core(const char* core) {
   for (const char* name : {"SkylakeX", "Cooperlake", "SapphireRapids", "Zen4", "Zen5"})
@@ -75,7 +75,7 @@ bool is_avx512_core(const char* core) {
 }
 
 std::string find_blas_advice() {
-  if (openblas_get_parallel() == 1)
+  if (openblas_get_parallel() == openblas_pthreads)
     return "this OpenBLAS starts threads of its own, so runnel's float kernels are used instead; "
            "install its OpenMP build (libopenblas-openmp-dev on Debian)";
 #if defined(__x86_64__)
@@ -98,9 +98,13 @@ std::size_t performance_cores() {
   return cores;
 }
 
+std::size_t thread_count(const Settings& settings) {
+  return settings.threads > 0 ? static_cast<std::size_t>(settings.threads) : performance_cores();
+}
+
 #if defined(RUNNEL_BLAS)
 bool blas_is_usable() {
-  static const bool usable = openblas_get_parallel() != 1;
+  static const bool usable = openblas_get_parallel() != openblas_pthreads;
   return usable;
 }
 const char* blas_core() { return openblas_get_corename(); }

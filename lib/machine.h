@@ -3,12 +3,17 @@
 #include <cstddef>
 #include <string>
 
+#include "lib/settings.h"
+
 namespace runnel {
 
 // Performance cores this process may run on, at least 1. Cores of less capacity (big.LITTLE, Intel hybrids)
 // and second hardware threads of a core are not counted: one slow thread holds up the whole team at every
 // barrier.
 std::size_t performance_cores();
+
+// Threads that the settings ask for.
+std::size_t thread_count(const Settings& settings);
 
 // OpenBLAS may be called by every thread of a team at once, single-threaded: its OpenMP build allows that.
 bool blas_is_usable();

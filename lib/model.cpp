@@ -50,7 +50,7 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
   if (f.tensors().empty())
     return error(RUNNEL_BAD_FILE, "%s: the file holds a vocabulary only, no weights", f.name().c_str());
   model->family_ = family;
-  RUNNEL_TRY(ModelLoader(*model).load());
+  RUNNEL_TRY(ModelLoader(*model).load(settings));
   RUNNEL_TRY(model->rope(model->shape_.n_ctx_train));
   return std::shared_ptr<const Model>(model);
 }

@@ -82,6 +82,7 @@ class Model {
   const Shape& shape() const { return shape_; }
   const Weights& weights() const { return weights_; }
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null in files without one
+  bool is_packed() const { return is_packed_; }                    // whether any matrix is int8 (quant/i8.h)
   bool can_stream() const { return family_ && family_->positions != Positions::learned; }
 
   // Rotation for sessions that see n_ctx tokens: LongRoPE has two sets of factors.
@@ -105,7 +106,9 @@ class Model {
   Shape shape_;
   Weights weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::vector<std::unique_ptr<float[]>> converted_;  // vectors that the file has in another type than f32
+  bool is_packed_ = false;
+  std::vector<std::unique_ptr<std::byte[]>> packed_;  // matrices packed at load
+  std::vector<std::unique_ptr<float[]>> converted_;   // vectors that the file has in another type than f32
   std::vector<std::pair<std::string, std::string>> meta_;
   std::vector<std::string> tensor_names_;
   std::string tokenizer_kind_;

@@ -1,7 +1,12 @@
 #include "lib/model_loader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include "lib/machine.h"
+#include "lib/pack_weights.h"
+#include "lib/quantize/packed_file.h"
 
 namespace runnel {
 namespace {
@@ -32,10 +37,13 @@ std::string shape_text(const GgufTensor& t) {
 
 std::string ModelLoader::key(const char* name) const { return model_.architecture_ + "." + name; }
 
-Result<void> ModelLoader::load() {
+Result<void> ModelLoader::load(const Settings& settings) {
+  RUNNEL_ASSIGN(model_.is_packed_, is_packed(file_));
   RUNNEL_TRY(read_shape());
   RUNNEL_TRY(read_factors());
-  return read_weights();
+  RUNNEL_TRY(read_weights());
+  if (!settings.int8 || model_.is_packed_) return {};
+  return pack(thread_count(settings));
 }
 
 Result<void> ModelLoader::read_shape() {
@@ -120,6 +128,9 @@ Result<void> ModelLoader::read_weights() {
   if (!embedding)
     return error(RUNNEL_BAD_FILE, "%s: tensor token_embd.weight is missing", file_.name().c_str());
   shape_.n_vocab = embedding->dims[1];
+  if (model_.is_packed_) {
+    RUNNEL_ASSIGN(shape_.n_vocab, packed_n_vocab(file_));  // the tensor has rows that fill up a panel
+  }
   if (shape_.n_vocab > static_cast<std::size_t>(INT32_MAX))
     return error(RUNNEL_BAD_FILE, "%s: token_embd.weight has %zu rows, more than there are token ids",
                  file_.name().c_str(), shape_.n_vocab);
@@ -167,6 +178,7 @@ Result<void> ModelLoader::read_attention(const std::string& prefix, Layer& layer
   const std::size_t n_q = shape_.n_embd_q(), n_k = shape_.n_embd_k(), n_v = shape_.n_embd_v();
   if (has(prefix + "attn_qkv.weight")) {
     RUNNEL_ASSIGN(const Linear qkv, linear(prefix + "attn_qkv", n_q + n_k + n_v, shape_.n_embd));
+    RUNNEL_TRY(check_slices(qkv, prefix + "attn_qkv", {n_q, n_q + n_k}));
     layer.q = qkv.rows(0, n_q);
     layer.k = qkv.rows(n_q, n_k);
     layer.v = qkv.rows(n_q + n_k, n_v);
@@ -185,6 +197,7 @@ Result<void> ModelLoader::read_ffn(const std::string& prefix, Layer& layer) {
   const std::size_t n_ff = shape_.n_ff;
   if (model_.family_->ffn == Ffn::gated_in_one) {
     RUNNEL_ASSIGN(const Linear both, linear(prefix + "ffn_up", 2 * n_ff, shape_.n_embd));
+    RUNNEL_TRY(check_slices(both, prefix + "ffn_up", {n_ff}));
     layer.gate = both.rows(0, n_ff);
     layer.up = both.rows(n_ff, n_ff);
   } else {
@@ -213,24 +226,97 @@ Result<void> ModelLoader::read_experts(const std::string& prefix, Layer& layer) 
   return {};
 }
 
+// A packed matrix can be cut between panels only.
+Result<void> ModelLoader::check_slices(const Linear& w, const std::string& name,
+                                       std::initializer_list<std::size_t> cuts) const {
+  for (const std::size_t cut : cuts)
+    if (w.packed.codes && cut % quant::i8_panel_rows != 0)
+      return error(RUNNEL_UNSUPPORTED,
+                   "%s: packed tensor %s.weight is several matrices in one, cut at row %zu, expected a "
+                   "multiple of %zu",
+                   file_.name().c_str(), name.c_str(), cut, quant::i8_panel_rows);
+  return {};
+}
+
+Result<void> ModelLoader::pack(std::size_t n_threads) {
+  Weights& w = model_.weights_;
+  Team team(n_threads);
+  const auto pack = [&](Linear& matrix, const std::string& name, quant::VariantI8 variant) -> Result<void> {
+    return matrix ? pack_matrix(team, matrix, variant, name, model_.packed_) : Result<void>();
+  };
+  const auto pack_ffn = [&](FfnWeights& ffn, const std::string& prefix) -> Result<void> {
+    RUNNEL_TRY(pack(ffn.gate, prefix + "ffn_gate", quant::VariantI8::g128));
+    RUNNEL_TRY(pack(ffn.up, prefix + "ffn_up", quant::VariantI8::g128));
+    return pack(ffn.down, prefix + "ffn_down", quant::VariantI8::g128);
+  };
+  // What reads and writes the vocabulary is worth finer scales.
+  const bool is_tied = w.output.data == w.embedding.data;
+  RUNNEL_TRY(pack(w.embedding, "token_embd", quant::VariantI8::g32));
+  if (is_tied) {
+    w.output.packed = w.embedding.packed;
+    w.output.data = nullptr;
+  } else {
+    RUNNEL_TRY(pack(w.output, "output", quant::VariantI8::g32));
+  }
+  for (std::size_t i = 0; i < w.layers.size(); ++i) {
+    const std::string prefix = "blk." + std::to_string(i) + ".";
+    Layer& layer = w.layers[i];
+    RUNNEL_TRY(pack(layer.q, prefix + "attn_q", quant::VariantI8::g128));
+    RUNNEL_TRY(pack(layer.k, prefix + "attn_k", quant::VariantI8::g128));
+    RUNNEL_TRY(pack(layer.v, prefix + "attn_v", quant::VariantI8::g128));
+    RUNNEL_TRY(pack(layer.o, prefix + "attn_output", quant::VariantI8::g128));
+    RUNNEL_TRY(pack_ffn(layer, prefix));
+    for (FfnWeights& expert : layer.experts) RUNNEL_TRY(pack_ffn(expert, prefix));
+  }
+  model_.is_packed_ = true;
+  return {};
+}
+
 Result<Linear> ModelLoader::linear(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
-  RUNNEL_ASSIGN(const GgufTensor* t, tensor(name + ".weight", {n_cols, n_rows}));
-  Linear result{.type = t->type, .data = t->data, .n_rows = n_rows, .n_cols = n_cols};
+  RUNNEL_ASSIGN(Linear result, matrix(name, n_rows, n_cols));
   RUNNEL_ASSIGN(result.bias, optional_vector(name + ".bias", n_rows));
   RUNNEL_ASSIGN(const float* scale, optional_vector(name + ".scale", 1));
   if (scale) result.scale = *scale;
   return result;
 }
 
+Result<Linear> ModelLoader::matrix(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
+  Linear result;
+  result.n_rows = n_rows;
+  result.n_cols = n_cols;
+  if (model_.is_packed_ && has_packed(file_, name + ".weight")) {
+    RUNNEL_ASSIGN(const PackedStack stack, find_packed(file_, name + ".weight", n_rows, n_cols));
+    result.packed = stack.first;
+  } else {
+    RUNNEL_ASSIGN(const GgufTensor* t, tensor(name + ".weight", {n_cols, n_rows}));
+    result.type = t->type;
+    result.data = t->data;
+  }
+  return result;
+}
+
 Result<std::vector<Linear>> ModelLoader::linears(const std::string& name, std::size_t n, std::size_t n_rows,
                                                  std::size_t n_cols) {
-  RUNNEL_ASSIGN(const GgufTensor* t, tensor(name + ".weight", {n_cols, n_rows, n}));
+  PackedStack stack{};
+  const GgufTensor* t = nullptr;
+  if (model_.is_packed_ && has_packed(file_, name + ".weight")) {
+    RUNNEL_ASSIGN(stack, find_packed(file_, name + ".weight", n_rows, n_cols, n));
+  } else {
+    RUNNEL_ASSIGN(t, tensor(name + ".weight", {n_cols, n_rows, n}));
+  }
   RUNNEL_ASSIGN(const float* biases, optional_vector(name + ".bias", n * n_rows));
   RUNNEL_ASSIGN(const float* scales, optional_vector(name + ".scale", n));
   std::vector<Linear> result;
   for (std::size_t i = 0; i < n; ++i) {
-    Linear one{.type = t->type, .data = t->data, .n_rows = n_rows, .n_cols = n_cols};
-    one.data += i * n_rows * one.row_bytes();
+    Linear one;
+    one.n_rows = n_rows;
+    one.n_cols = n_cols;
+    if (t) {
+      one.type = t->type;
+      one.data = t->data + i * n_rows * one.row_bytes();
+    } else {
+      one.packed = stack.matrix(i);
+    }
     if (biases) one.bias = biases + i * n_rows;
     if (scales) one.scale = scales[i];
     result.push_back(one);

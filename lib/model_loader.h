@@ -11,7 +11,7 @@ class ModelLoader {
  public:
   explicit ModelLoader(Model& model) : model_(model), file_(model.file_), shape_(model.shape_) {}
 
-  Result<void> load();
+  Result<void> load(const Settings& settings);
 
  private:
   std::string key(const char* name) const;  // "<architecture>.<name>"
@@ -24,8 +24,14 @@ class ModelLoader {
   Result<void> read_ffn(const std::string& prefix, Layer& layer);
   Result<void> read_experts(const std::string& prefix, Layer& layer);
 
+  // Packs what the file has not: the settings ask for int8.
+  Result<void> pack(std::size_t n_threads);
+
   // Tensor <name>.weight [n_rows, n_cols] with its optional <name>.bias and <name>.scale.
   Result<Linear> linear(const std::string& name, std::size_t n_rows, std::size_t n_cols);
+  Result<void> check_slices(const Linear& w, const std::string& name,
+                            std::initializer_list<std::size_t> cuts) const;
+  Result<Linear> matrix(const std::string& name, std::size_t n_rows, std::size_t n_cols);
   Result<std::vector<Linear>> linears(const std::string& name, std::size_t n, std::size_t n_rows,
                                       std::size_t n_cols);
   // The scale of a feed-forward matrix, in families that have it, is meant for the bias too: y = scale (W x +

@@ -46,6 +46,7 @@ class Team {
  public:
   explicit Team(std::size_t n_threads) noexcept : n_threads_(n_threads) {}
 
+  std::size_t size() const noexcept { return n_threads_; }
   void resize(std::size_t n_threads) noexcept { n_threads_ = n_threads; }
 
   // Runs work(thread) on every thread of the team and returns when all are done. `work` must not throw. Where

@@ -35,10 +35,6 @@ Result<CacheSize> cache_size(const Model& model, const Settings& settings) {
   return size;
 }
 
-std::size_t thread_count(const Settings& settings) {
-  return settings.threads > 0 ? static_cast<std::size_t>(settings.threads) : performance_cores();
-}
-
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Model> model, const Settings& settings) {
   if (!model->has_weights())
     return error(RUNNEL_UNSUPPORTED, "%s: opened for its vocabulary only, without weights to run",
@@ -63,7 +59,7 @@ Session::Session(std::shared_ptr<const Model> model, const Settings& settings, c
       kernels_(kernels),
       team_(thread_count(settings)),
       cache_(*model_, size, settings.cache),
-      forward_(*model_, kernels_, std::move(rope), size, settings.cache, thread_count(settings)),
+      forward_(*model_, kernels_, std::move(rope), size, thread_count(settings)),
       sampler_(std::move(sampler)),
       stop_text_(settings.stop) {
   if (!model_->can_stream()) {
@@ -100,6 +96,11 @@ Result<void> Session::set(std::string_view name, std::string_view value) {
   }
   set_stop_texts();
   return {};
+}
+
+void Session::set_observer(std::unique_ptr<Observer> observer) {
+  forward_.set_observer(observer.get());
+  observer_ = std::move(observer);
 }
 
 void Session::set_answer_end(const std::string& text) {

@@ -22,7 +22,6 @@ namespace runnel {
 
 // What a session is to hold, from settings and model; windows that the model cannot have are errors.
 Result<CacheSize> cache_size(const Model& model, const Settings& settings);
-std::size_t thread_count(const Settings& settings);
 
 class Session {
  public:
@@ -40,6 +39,8 @@ class Session {
   Result<Token> sample();
   Result<runnel_finish> generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
   void stop() { stop_.store(true, std::memory_order_relaxed); }
+
+  void set_observer(std::unique_ptr<Observer> observer);  // null: none
 
   // A text that ends an answer like those of the setting "stop"; "" for none.
   void set_answer_end(const std::string& text);
@@ -80,6 +81,7 @@ class Session {
   simd::Kernels kernels_;
   Team team_;
   KvCache cache_;
+  std::unique_ptr<Observer> observer_;
   Forward forward_;
   Sampler sampler_;
   StopText stop_text_;

@@ -59,6 +59,11 @@ constexpr auto sampling = SettingScope::sampling;
 constexpr Row rows[] = {
     {{"vocab_only", "open a file for its tokenizer alone; true or false; default false", model},
      Truth{&Settings::vocab_only}},
+    {{"int8",
+      "run in int8: weights are packed when the model is opened, activations as they come; true or false; "
+      "default false",
+      model},
+     Truth{&Settings::int8}},
     {{"isa", "kernel row, by name; empty: the best this CPU runs; default empty", model},
      Text{&Settings::isa}},
 
@@ -74,7 +79,7 @@ constexpr Row rows[] = {
      Whole{&Settings::window, 0, 1 << 24, "of tokens "}},
     {{"batch", "tokens of a prompt that go through the model together; 1 to 65536; default 256", session},
      Whole{&Settings::batch, 1, 65536, "of tokens "}},
-    {{"cache", "type of the cached keys and values; f32 or f16; default f16", session}, CacheChoice{}},
+    {{"cache", "type of the cached keys and values; f32, f16 or int8; default f16", session}, CacheChoice{}},
 
     {{"logit_bias",
       "added to the logits of tokens, as id=bias,id=bias...; -1000 to 1000, or -inf: never; default empty",
@@ -128,7 +133,8 @@ struct CacheName {
   const char* name;
   CacheType type;
 };
-constexpr CacheName cache_names[] = {{"f32", CacheType::f32}, {"f16", CacheType::f16}};
+constexpr CacheName cache_names[] = {
+    {"f32", CacheType::f32}, {"f16", CacheType::f16}, {"int8", CacheType::i8}};
 
 constexpr std::size_t max_stops = 64;
 constexpr std::size_t max_stop_bytes = 1024;

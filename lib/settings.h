@@ -11,12 +11,13 @@
 
 namespace runnel {
 
-enum class CacheType { f32, f16 };
+enum class CacheType { f32, f16, i8 };
 
 struct Settings {
   // Model
   bool vocab_only = false;
-  std::string isa;  // kernel row by name; empty: the best this CPU runs
+  bool int8 = false;  // pack the matrices to int8 when the model is opened
+  std::string isa;    // kernel row by name; empty: the best this CPU runs
 
   // Session
   std::int32_t threads = 0;  // 0: one for each performance core

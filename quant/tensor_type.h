@@ -1,5 +1,6 @@
-// The number formats a tensor can have, one row each in tensor_type.cpp; ids are those of the GGUF specification.
-// To add a format: quant/<format>.{h,cpp} with its block layout and scalar codec, an id here and a row there.
+// The number formats a tensor can have, one row each in tensor_type.cpp; ids are those of the GGUF
+// specification. To add a format: quant/<format>.{h,cpp} with its block layout and scalar codec, an id here
+// and a row there.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,17 +11,20 @@ enum class TensorType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, i8 = 24, i32
 
 struct TypeInfo {
   TensorType type;
-  const char* name;           // as GGUF tools print it: "F32", "Q8_0"
-  std::size_t block_size;     // elements a block; a row holds whole blocks
+  const char* name;        // as GGUF tools print it: "F32", "Q8_0"
+  std::size_t block_size;  // elements a block; a row holds whole blocks
   std::size_t block_bytes;
-  // Scalar reference codec of n elements, n a multiple of block_size; null where a type holds no weights (i32).
+  // Scalar reference codec of n elements, n a multiple of block_size; null where a type holds no weights
+  // (i32).
   void (*decode)(float* out, const void* in, std::size_t n) noexcept;
   void (*encode)(void* out, const float* in, std::size_t n) noexcept;
 };
 
 // Null for an id that runnel cannot read.
 const TypeInfo* type_info(std::uint32_t id) noexcept;
-inline const TypeInfo& type_info(TensorType type) noexcept { return *type_info(static_cast<std::uint32_t>(type)); }
+inline const TypeInfo& type_info(TensorType type) noexcept {
+  return *type_info(static_cast<std::uint32_t>(type));
+}
 
 // The name GGUF gives an id, readable or not ("Q4_K"); null for an id it does not define.
 const char* type_name(std::uint32_t id) noexcept;

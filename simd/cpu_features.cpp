@@ -4,6 +4,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace runnel::simd {
@@ -17,6 +19,8 @@ constexpr std::uint32_t leaf1_ecx_fma = 1u << 12, leaf1_ecx_osxsave = 1u << 27, 
 constexpr std::uint32_t leaf7_ebx_avx2 = 1u << 5;
 constexpr std::uint32_t leaf7_ebx_avx512 =
     1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;  // F DQ CD BW VL
+constexpr std::uint32_t leaf7_ecx_avx512vnni = 1u << 11;
+constexpr std::uint32_t leaf7_1_eax_avxvnni = 1u << 4;  // of subleaf 1
 
 // Registers that the OS saves (SDM volume 1, 13.3): a CPU feature without them must not be used.
 constexpr std::uint32_t xcr0_ymm = 0x06, xcr0_zmm = 0xe6;
@@ -42,12 +46,29 @@ std::uint32_t cpu_features() noexcept {
   if ((ebx & leaf7_ebx_avx2) != 0) features |= cpu_avx2;
   const bool os_saves_zmm = (xcr0 & xcr0_zmm) == xcr0_zmm;
   if (os_saves_zmm && (ebx & leaf7_ebx_avx512) == leaf7_ebx_avx512) features |= cpu_avx512;
+  if (os_saves_zmm && (ecx & leaf7_ecx_avx512vnni) != 0) features |= cpu_avx512vnni;
+  const bool has_subleaf_1 = eax >= 1;
+  if (has_subleaf_1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) {
+    if ((eax & leaf7_1_eax_avxvnni) != 0) features |= cpu_avxvnni;
+  }
+  return features;
+}
+
+#elif defined(__aarch64__) && defined(__linux__)
+
+// Bits of the auxiliary vector (Linux: Documentation/arch/arm64/elf_hwcaps.rst). NEON belongs to every 64-bit
+// ARM.
+std::uint32_t cpu_features() noexcept {
+  constexpr unsigned long hwcap_asimddp = 1ul << 20, hwcap2_i8mm = 1ul << 13;
+  std::uint32_t features = no_cpu_feature;
+  if ((getauxval(AT_HWCAP) & hwcap_asimddp) != 0) features |= cpu_dotprod;
+  if ((getauxval(AT_HWCAP2) & hwcap2_i8mm) != 0) features |= cpu_i8mm;
   return features;
 }
 
 #else
 
-// NEON belongs to every 64-bit ARM; other CPUs run the scalar row.
+// Other CPUs run the scalar row.
 std::uint32_t cpu_features() noexcept { return no_cpu_feature; }
 
 #endif

@@ -10,6 +10,10 @@ enum CpuFeature : std::uint32_t {
   cpu_fma = 1u << 1,
   cpu_f16c = 1u << 2,
   cpu_avx512 = 1u << 3,  // F, BW, CD, DQ and VL
+  cpu_avxvnni = 1u << 4,
+  cpu_avx512vnni = 1u << 5,
+  cpu_dotprod = 1u << 6,
+  cpu_i8mm = 1u << 7,
 };
 
 }  // namespace runnel::simd

@@ -5,7 +5,10 @@
 #include "simd/float/matmul.h"
 #include "simd/float/matvec.h"
 #include "simd/float/norm.h"
+#include "simd/float/quantize_vector.h"
 #include "simd/float/softmax.h"
+#include "simd/int8/peak.h"
+#include "simd/peaks.h"
 
 namespace runnel::simd {
 namespace {
@@ -20,10 +23,16 @@ constexpr Kernels float_kernels{
     .f32_to_f16 = f32_to_f16,
     .pack_panel = pack_panel,
     .matmul_panels = matmul_panels,
+    .read_words = read_words,
+    .peak_f32 = peak_f32,
+    .peak_i8 = peak_i8,
     .scores_f32 = scores_f32,
     .scores_f16 = scores_f16,
     .mix_f32 = mix_f32,
     .mix_f16 = mix_f16,
+    .scores_i8 = scores_i8,
+    .mix_i8 = mix_i8,
+    .quantize_vector = quantize_vector,
     .softmax_step = softmax_step,
     .softmax = softmax,
     .rms_norm = rms_norm,
@@ -34,6 +43,7 @@ constexpr Kernels float_kernels{
     .gelu_mul = gelu_mul,
     .gelu = gelu,
     .add = add,
+    .mul = mul,
     .add_scaled = add_scaled,
     .scale = scale,
     .soft_cap = soft_cap,

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/i8.h"
 #include "quant/q8_0.h"
 
 namespace runnel::simd {
@@ -39,6 +40,21 @@ constexpr size_t panel_rows = 16;  // output rows that lie side by side in a pac
      16]; x, y: rows x_stride, y_stride apart */                                                                       \
   X(matmul_panels, void,  (float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,                   \
                            const float* panels, size_t n_rows, size_t n_cols))                                         \
+  /* what a core can do at best: read n words (returns their exclusive or); n rounds of independent multiply-adds in   \
+     f32, or of int8 products into int32. These two add up ones: they return how many they made. n < 2^24 */           \
+  X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n))                                                   \
+  X(peak_f32,     std::uint64_t, (size_t n))                                                                           \
+  X(peak_i8,      std::uint64_t, (size_t n))                                                                           \
+  /* int8 (quant/i8.h). Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above twice the      \
+     lower median of the maxima of the row's blocks are carried, the i8_max_carried() largest at most. */              \
+  X(quantize_i8,  void,   (const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok))            \
+  /* y[t, r] = sum_c w[r, c] x[t, c], r < w.shape.n_rows;  y: rows y_stride apart, x.n_cols == w.shape.n_cols. The     \
+     same bits from every row of kernels: integer sums over each block, then fused additions in one order:             \
+       y = 0; for each group g { part = 0; for its blocks b: part = fma(dot_b, x.scale_b, part);                       \
+                                 y = fma(part, w.scale_g, y) }        (g32: y = fma(dot_b, x.scale_b w.scale_b, y))    \
+       for each carried (i, v): y = fma(v, w[r, i], y) */                                                              \
+  X(matmul_i8,    void,   (float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,                     \
+                           const quant::PanelsI8& w))                                                                  \
   /* attention. s[i, j] = q[i] . k[j];  q: [n_q, dim] rows q_stride apart, k: [n_k, dim], s: rows s_stride apart */    \
   X(scores_f32,   void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const float* k,     \
                            size_t n_k, size_t dim))                                                                    \
@@ -49,6 +65,14 @@ constexpr size_t panel_rows = 16;  // output rows that lie side by side in a pac
                            size_t n_k, size_t dim))                                                                    \
   X(mix_f16,      void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const F16* v,       \
                            size_t n_k, size_t dim))                                                                    \
+  /* the same with int8 keys and values, whose scales the caller applies to s after and to p before */                  \
+  X(scores_i8,    void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,                     \
+                           const std::int8_t* k, size_t n_k, size_t dim))                                              \
+  X(mix_i8,       void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,                     \
+                           const std::int8_t* v, size_t n_k, size_t dim))                                              \
+  /* y = x / scale to the nearest integer, ties to even; returns scale = max |x| / 127. All zeros, or max |x| below    \
+     2^-100: scale 0, y 0. Not finite somewhere: scale NaN, y 0. */                                                    \
+  X(quantize_vector, float, (std::int8_t* y, const float* x, size_t n))                                                \
   /* one step of the online softmax (Milakov and Gimelshein 2018, algorithm 3) over a block of n scores: with          \
      m = max(*max, s), s[j] = exp(s[j] - m), *sum = *sum exp(*max - m) + sum_j s[j], *max = m; returns                 \
      exp(old *max - m), by which what was mixed so far is to be scaled. *max starts at -infinity, *sum at 0; a         \
@@ -67,6 +91,7 @@ constexpr size_t panel_rows = 16;  // output rows that lie side by side in a pac
   X(gelu_mul,     void,   (float* y, const float* gate, const float* up, size_t n))                                    \
   X(gelu,         void,   (float* y, const float* x, size_t n))              /* y may be x */                          \
   X(add,          void,   (float* y, const float* x, size_t n))              /* y += x */                              \
+  X(mul,          void,   (float* y, const float* x, size_t n))              /* y *= x */                              \
   X(add_scaled,   void,   (float* y, const float* x, float a, size_t n))     /* y += a x */                            \
   X(scale,        void,   (float* x, float a, size_t n))                     /* x *= a */                              \
   X(soft_cap,     void,   (float* x, float cap, size_t n))                   /* x = cap tanh(x / cap) */

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "lib/result.h"
+#include "lib/io/output.h"
 
 namespace runnel {
 
-class AtomicFile {
+class AtomicFile final : public Output {
  public:
   // `inputs` are files the caller still reads: a target that is one of them, under whatever name, is refused
   // (RUNNEL_BAD_ARGUMENT). So is one that exists and is not a regular file. Links are followed. All else that
@@ -22,15 +22,16 @@ class AtomicFile {
 
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
-  ~AtomicFile();
+  ~AtomicFile() override;
 
-  Result<void> write(std::span<const std::byte> bytes);
-  std::uint64_t n_bytes() const { return n_bytes_; }  // written so far
-  const std::string& path() const { return path_; }
+  Result<void> begin(std::uint64_t) override { return {}; }
+  Result<void> write(std::span<const std::byte> bytes) override;
+  std::uint64_t n_bytes() const override { return n_bytes_; }
+  const std::string& path() const override { return path_; }
 
   // Makes the file appear, replacing an older one of its name, whose permissions it takes. Nothing can be
   // written after that, whether it succeeds or not.
-  Result<void> commit();
+  Result<void> commit() override;
 
  private:
   AtomicFile() = default;

@@ -38,7 +38,7 @@ GgufValue numbers_value(GgufType type, std::span<const T> values) {
 
 Result<GgufWriter> GgufWriter::create(const std::string& path, const std::vector<std::string>& inputs) {
   RUNNEL_ASSIGN(AtomicFile file, AtomicFile::create(path, inputs));
-  return GgufWriter(std::move(file));
+  return GgufWriter(std::make_unique<AtomicFile>(std::move(file)));
 }
 
 Result<void> GgufWriter::add(std::string_view key, std::string_view value) {
@@ -134,15 +134,20 @@ Result<void> GgufWriter::begin_data() {
       return misuse("tensor", tensor.name, "the file would take over 2^64 bytes");
     }
   }
-  RUNNEL_TRY(file_.write(as_bytes(head)));
+  std::uint64_t n_bytes = head.size() + (tensors_.empty() ? 0 : padding(head.size()));
+  if (__builtin_add_overflow(n_bytes, offset, &n_bytes)) {
+    return misuse("tensor", tensors_.back().name, "the file would take over 2^64 bytes");
+  }
+  RUNNEL_TRY(file_->begin(n_bytes));
+  RUNNEL_TRY(file_->write(as_bytes(head)));
   if (tensors_.empty()) return {};
   n_left_ = tensors_[0].n_bytes;
   return pad();
 }
 
 Result<void> GgufWriter::pad() {
-  const std::vector<std::byte> zeros(padding(file_.n_bytes()));
-  return file_.write(zeros);
+  const std::vector<std::byte> zeros(padding(file_->n_bytes()));
+  return file_->write(zeros);
 }
 
 Result<void> GgufWriter::write(std::span<const std::byte> bytes) {
@@ -154,7 +159,7 @@ Result<void> GgufWriter::write(std::span<const std::byte> bytes) {
         "tensor", name != nullptr ? *name : std::string(),
         "expected " + std::to_string(n_left_) + " more bytes at most, found " + std::to_string(bytes.size()));
   }
-  RUNNEL_TRY(file_.write(bytes));
+  RUNNEL_TRY(file_->write(bytes));
   n_left_ -= bytes.size();
   if (n_left_ != 0) return {};
   ++current_;
@@ -171,11 +176,11 @@ Result<void> GgufWriter::finish() {
   if (const std::string* name = current_tensor()) {
     return misuse("tensor", *name, "expected " + std::to_string(n_left_) + " more bytes, found the end");
   }
-  return file_.commit();
+  return file_->commit();
 }
 
 Error GgufWriter::misuse(const char* kind, std::string_view name, const std::string& problem) const {
-  return {RUNNEL_BAD_ARGUMENT, file_.path() + ": " + kind + " '" + printable(name) + "': " + problem};
+  return {RUNNEL_BAD_ARGUMENT, file_->path() + ": " + kind + " '" + printable(name) + "': " + problem};
 }
 
 }  // namespace runnel

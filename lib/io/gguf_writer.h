@@ -12,6 +12,7 @@
 // RUNNEL_BAD_ARGUMENT. After any error the writer is only good to be destroyed, which leaves nothing behind.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -29,6 +30,9 @@ class GgufWriter {
  public:
   // `inputs`: files still being read, never to be overwritten.
   static Result<GgufWriter> create(const std::string& path, const std::vector<std::string>& inputs);
+
+  // To anything else, memory for instance.
+  explicit GgufWriter(std::unique_ptr<Output> output) : file_(std::move(output)) {}
 
   // Metadata, before the first data. "general.alignment" (u32, a power of two of 8 to 65536) also applies to
   // this file.
@@ -68,7 +72,7 @@ class GgufWriter {
   // Completes the file: all tensors must be complete.
   Result<void> finish();
 
-  std::uint64_t n_bytes() const { return file_.n_bytes(); }  // written so far
+  std::uint64_t n_bytes() const { return file_->n_bytes(); }  // written so far
 
  private:
   struct Tensor {
@@ -76,8 +80,6 @@ class GgufWriter {
     std::string info;  // encoded, up to the offset of its data
     std::uint64_t n_bytes;
   };
-
-  explicit GgufWriter(AtomicFile file) : file_(std::move(file)) {}
 
   template <class T>
   Result<void> add_number(std::string_view key, GgufType type, T value) {
@@ -92,7 +94,7 @@ class GgufWriter {
   const std::string* current_tensor() const;  // that write() goes on with; null when all are complete
   Error misuse(const char* kind, std::string_view name, const std::string& problem) const;
 
-  AtomicFile file_;
+  std::unique_ptr<Output> file_;
   std::uint64_t alignment_ = gguf_default_alignment;
   std::set<std::string, std::less<>> keys_;
   std::set<std::string, std::less<>> tensor_names_;

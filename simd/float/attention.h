@@ -71,6 +71,11 @@ void scores_f16(float* s, size_t s_stride, const float* q, size_t q_stride, size
   score_queries<AsF16, max_tile_queries>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
 }
 
+void scores_i8(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const std::int8_t* k,
+               size_t n_k, size_t dim) noexcept {
+  score_queries<AsI8, max_tile_queries>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
+}
+
 // Columns [0, n_vecs * lanes) of y[i] += sum_j p[i, j] v[j]: one chain of additions a number, in the order of
 // j.
 template <class Format, size_t n_q, size_t n_vecs>
@@ -131,6 +136,10 @@ void mix_f32(float* y, size_t y_stride, const float* p, size_t p_stride, size_t 
 void mix_f16(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const F16* v, size_t n_k,
              size_t dim) noexcept {
   mix_queries<AsF16, max_tile_queries>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
+}
+void mix_i8(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
+            size_t n_k, size_t dim) noexcept {
+  mix_queries<AsI8, max_tile_queries>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
 }
 
 }  // namespace

@@ -26,6 +26,9 @@ void add(float* y, const float* x, size_t n) noexcept {
 void add_scaled(float* y, const float* x, float a, size_t n) noexcept {
   map(y, y, x, n, [a](F32 y_i, F32 x_i) { return fmadd(F32(a), x_i, y_i); });
 }
+void mul(float* y, const float* x, size_t n) noexcept {
+  map(y, y, x, n, [](F32 y_i, F32 x_i) { return y_i * x_i; });
+}
 void scale(float* x, float a, size_t n) noexcept {
   map(x, x, n, [a](F32 x_i) { return x_i * F32(a); });
 }

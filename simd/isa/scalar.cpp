@@ -1,9 +1,11 @@
 // The specification: every kernel, as plainly as C++ says it.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "quant/float16.h"
+#include "simd/float/quantize_vector.h"
 #include "simd/kernels.h"
 
 namespace runnel::simd {
@@ -72,6 +74,159 @@ void matmul_panels(float* y, size_t y_stride, const float* x, size_t x_stride, s
   }
 }
 
+std::uint64_t read_words(const std::uint64_t* p, size_t n) noexcept {
+  std::uint64_t all = 0;
+  for (size_t i = 0; i < n; ++i) all ^= p[i];
+  return all;
+}
+
+// Ones that the compiler does not know: it would do away with the loop. Several sums, as each addition waits
+// for the one before it.
+template <class T, class Sum>
+std::uint64_t peak(size_t n) noexcept {
+  constexpr size_t n_sums = 32;
+  const volatile T one = 1;
+  T ones[n_sums];
+  Sum sums[n_sums] = {};
+  for (T& x : ones) x = one;
+  for (size_t i = 0; i < n; ++i) {
+    const T x = one;
+    for (size_t j = 0; j < n_sums; ++j) sums[j] += static_cast<Sum>(x) * static_cast<Sum>(ones[j]);
+  }
+  std::uint64_t total = 0;
+  for (const Sum sum : sums) total += static_cast<std::uint64_t>(sum);
+  return total;
+}
+std::uint64_t peak_f32(size_t n) noexcept { return peak<float, float>(n); }
+std::uint64_t peak_i8(size_t n) noexcept { return peak<std::int8_t, std::int32_t>(n); }
+
+// ---- int8
+
+std::uint32_t magnitude_bits(float x) noexcept { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
+
+// The (n - 1) / 2-th of the numbers in ascending order.
+float lower_median(const float* m, size_t n) noexcept {
+  float median = std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < n; ++i) {
+    const auto n_below = std::count_if(m, m + n, [&](float other) { return other <= m[i]; });
+    if (static_cast<size_t>(n_below) > (n - 1) / 2) median = std::min(median, m[i]);
+  }
+  return median;
+}
+
+// Carries the entries above the threshold, of too many the largest: at each one that is too much, the
+// smallest of them all goes, the last among equals.
+std::uint32_t choose_carried(quant::CarriedI8* carried, const float* x, size_t n, float threshold) noexcept {
+  const auto smaller = [](const quant::CarriedI8& a, const quant::CarriedI8& b) {
+    return std::fabs(a.value) < std::fabs(b.value);
+  };
+  size_t count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (!(std::fabs(x[i]) > threshold)) continue;
+    const quant::CarriedI8 candidate{static_cast<std::uint32_t>(i), x[i]};
+    if (count == quant::i8_max_carried(n)) {
+      size_t least = 0;
+      for (size_t j = 1; j < count; ++j) {
+        if (!smaller(carried[least], carried[j])) least = j;
+      }
+      if (!smaller(carried[least], candidate)) continue;
+      std::copy(carried + least + 1, carried + count, carried + least);
+      --count;
+    }
+    carried[count++] = candidate;
+  }
+  return static_cast<std::uint32_t>(count);
+}
+
+bool is_carried(const quant::CarriedI8* carried, std::uint32_t count, size_t i) noexcept {
+  return std::any_of(carried, carried + count, [&](const quant::CarriedI8& c) { return c.index == i; });
+}
+
+void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
+  const size_t n = out.n_cols;
+  const size_t n_blocks = quant::i8_blocks(n);
+  float* const maxima = out.scales;  // until the scales are known
+  bool finite = true;
+  for (size_t b = 0; b < n_blocks; ++b) {
+    std::uint32_t max = 0;
+    for (size_t i = b * quant::i8_block; i < std::min(n, (b + 1) * quant::i8_block); ++i)
+      max = std::max(max, magnitude_bits(x[i]));
+    finite = finite && max < 0x7f800000u;
+    maxima[b] = std::bit_cast<float>(max);
+  }
+  std::fill_n(out.codes, quant::i8_padded(n), std::int8_t{0});
+  std::fill_n(out.offsets, n_blocks, 0);
+  if (!finite) {
+    std::fill_n(out.scales, n_blocks, std::numeric_limits<float>::quiet_NaN());
+    *out.n_carried = 0;
+    return;
+  }
+  const std::uint32_t n_carried = choose_carried(out.carried, x, n, 2.0f * lower_median(maxima, n_blocks));
+  *out.n_carried = n_carried;
+  for (size_t b = 0; b < n_blocks; ++b) {
+    const size_t begin = b * quant::i8_block;
+    const size_t end = std::min(n, begin + quant::i8_block);
+    float max = 0.0f;
+    for (size_t i = begin; i < end; ++i) {
+      if (!is_carried(out.carried, n_carried, i)) max = std::max(max, std::fabs(x[i]));
+    }
+    out.scales[b] = max < quant::i8_least_max ? 0.0f : max / 127.0f;
+    if (out.scales[b] == 0.0f) continue;
+    const float inverse = 127.0f / max;
+    for (size_t i = begin; i < end; ++i) {
+      if (is_carried(out.carried, n_carried, i)) continue;
+      out.codes[i] = static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
+      out.offsets[b] -= 128 * out.codes[i];
+    }
+  }
+}
+void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) quantize_token(out.tokens(t), x + t * x_stride);
+}
+
+std::int32_t code_i8(const quant::PanelsI8& w, size_t r, size_t c) noexcept {
+  return w.codes[r / 16 * w.shape.panel_codes() + c / 4 * 64 + r % 16 * 4 + c % 4];
+}
+float scale_i8(const quant::PanelsI8& w, size_t r, size_t c) noexcept {
+  const std::uint16_t bits = w.scales[r / 16 * w.shape.panel_scales() + c / w.shape.group() * 16 + r % 16];
+  return w.shape.variant == quant::VariantI8::g32 ? quant::f16_to_f32(bits) : quant::bf16_to_f32(bits);
+}
+float dot_block_i8(const quant::PanelsI8& w, size_t r, const std::int8_t* x, size_t b) noexcept {
+  std::int32_t dot = 0;
+  for (size_t c = b * quant::i8_block; c < std::min(w.shape.n_cols, (b + 1) * quant::i8_block); ++c)
+    dot += code_i8(w, r, c) * x[c];
+  return static_cast<float>(dot);
+}
+
+// x: one token.
+float dot_row_i8(const quant::PanelsI8& w, size_t r, const quant::ActivationsI8& x) noexcept {
+  float y = 0.0f;
+  for (size_t begin = 0; begin < w.shape.n_cols; begin += w.shape.group()) {
+    const size_t end = std::min(w.shape.n_cols, begin + w.shape.group());
+    const float w_scale = scale_i8(w, r, begin);
+    if (w.shape.variant == quant::VariantI8::g32) {
+      const size_t b = begin / quant::i8_block;
+      y = std::fma(dot_block_i8(w, r, x.codes, b), x.scales[b] * w_scale, y);
+      continue;
+    }
+    float part = 0.0f;
+    for (size_t b = begin / quant::i8_block; b * quant::i8_block < end; ++b)
+      part = std::fma(dot_block_i8(w, r, x.codes, b), x.scales[b], part);
+    y = std::fma(part, w_scale, y);
+  }
+  for (std::uint32_t i = 0; i < *x.n_carried; ++i) {
+    const size_t c = x.carried[i].index;
+    y = std::fma(x.carried[i].value, static_cast<float>(code_i8(w, r, c)) * scale_i8(w, r, c), y);
+  }
+  return y;
+}
+void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+               const quant::PanelsI8& w) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) {
+    for (size_t r = 0; r < w.shape.n_rows; ++r) y[t * y_stride + r] = dot_row_i8(w, r, x.tokens(t));
+  }
+}
+
 template <class T, float (*widen)(T)>
 void scores(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const T* k, size_t n_k,
             size_t dim) noexcept {
@@ -102,6 +257,16 @@ void mix_f32(float* y, size_t y_stride, const float* p, size_t p_stride, size_t 
 void mix_f16(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const F16* v, size_t n_k,
              size_t dim) noexcept {
   mix<F16, quant::f16_to_f32>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
+}
+
+float from_i8(std::int8_t x) noexcept { return x; }
+void scores_i8(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const std::int8_t* k,
+               size_t n_k, size_t dim) noexcept {
+  scores<std::int8_t, from_i8>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
+}
+void mix_i8(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
+            size_t n_k, size_t dim) noexcept {
+  mix<std::int8_t, from_i8>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
 }
 
 float softmax_step(float* s, size_t n, float* max, float* sum) noexcept {
@@ -179,6 +344,9 @@ void add(float* y, const float* x, size_t n) noexcept {
 }
 void add_scaled(float* y, const float* x, float a, size_t n) noexcept {
   for (size_t i = 0; i < n; ++i) y[i] += a * x[i];
+}
+void mul(float* y, const float* x, size_t n) noexcept {
+  for (size_t i = 0; i < n; ++i) y[i] *= x[i];
 }
 void scale(float* x, float a, size_t n) noexcept {
   for (size_t i = 0; i < n; ++i) x[i] *= a;

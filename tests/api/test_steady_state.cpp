@@ -14,19 +14,31 @@
 namespace {
 std::atomic<long> n_allocations{0};
 
-void* allocate(std::size_t n) {
+void* count(void* memory) noexcept {
   ++n_allocations;
-  if (void* p = std::malloc(n ? n : 1)) return p;
+  return memory;
+}
+
+void* or_throw(void* memory) {
+  if (memory) return memory;
   throw std::bad_alloc();
 }
+
+std::size_t whole(std::size_t n, std::size_t alignment) { return (n / alignment + 1) * alignment; }
 }  // namespace
 
-void* operator new(std::size_t n) { return allocate(n); }
-void* operator new[](std::size_t n) { return allocate(n); }
+// The array forms call these.
+void* operator new(std::size_t n) { return or_throw(count(std::malloc(n ? n : 1))); }
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return count(std::malloc(n ? n : 1)); }
+void* operator new(std::size_t n, std::align_val_t a) {
+  const auto alignment = static_cast<std::size_t>(a);
+  return or_throw(count(std::aligned_alloc(alignment, whole(n, alignment))));
+}
 void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
 
 namespace {
 

@@ -126,6 +126,7 @@ class TerminalChat(e2e.TestCase):
         self.assertTrue(terminal.quiet())
         terminal.type("/stats\n")
         terminal.expect("tokens so far")
+        terminal.expect("> ")
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 0)
 
@@ -155,6 +156,7 @@ class TerminalChat(e2e.TestCase):
         terminal.expect("> ")
         terminal.type("caf\u00e9x\x7f\x7f\x7f\x7f\x7f/stats\n")  # an accent is one character
         terminal.expect("tokens so far")
+        terminal.expect("> ")
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 0)
         self.assertIn("/stats", (self.folder / "runnel" / "history").read_text())

@@ -1,10 +1,18 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tests/kernels/kcheck.h"
 
 namespace runnel::simd {
 namespace {
+
+struct FormatI8 {
+  using Element = std::int8_t;
+  static double value(std::int8_t w) { return w; }
+  // Numbers of the cases go from -60000 to 60000: any code will do.
+  static std::int8_t make(float v) { return static_cast<std::int8_t>(static_cast<int>(v * 127.0f) % 128); }
+};
 
 constexpr float untouched = 12345.0f;  // between the rows of a result
 
@@ -121,6 +129,38 @@ void check_scores_f32(const Kernels& kernels, Report& report) {
 }
 void check_scores_f16(const Kernels& kernels, Report& report) {
   check_scores<FormatF16>(kernels.scores_f16, report);
+}
+void check_scores_i8(const Kernels& kernels, Report& report) {
+  check_scores<FormatI8>(kernels.scores_i8, report);
+}
+void check_mix_i8(const Kernels& kernels, Report& report) { check_mix<FormatI8>(kernels.mix_i8, report); }
+
+void check_quantize_vector(const Kernels& kernels, Report& report) {
+  Random random;
+  for (std::size_t n = 0; n <= 300; ++n) {
+    Guarded<float> x(n);
+    Guarded<std::int8_t> y(n);
+    fill(x, random);
+    if (n > 2) x[n / 2] = n % 3 == 0 ? 1e30f : -1e6f;
+    float scale = kernels.quantize_vector(y.data(), x.data(), n);
+    float max = 0;
+    for (const float v : x) max = std::max(max, std::fabs(v));
+    report.expect(scale == max / 127.0f, "n %zu: scale", n);
+    for (std::size_t i = 0; i < n; ++i)
+      report.expect(max == 0 || static_cast<float>(y[i]) == std::nearbyint(x[i] * (127.0f / max)),
+                    "n %zu: number %zu", n, i);
+    if (n == 0) continue;
+    std::fill(x.begin(), x.end(), 1e-38f);
+    scale = kernels.quantize_vector(y.data(), x.data(), n);
+    report.expect(scale == 0 && y[n - 1] == 0, "n %zu: too small for a scale", n);
+    for (const float bad :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      x[n - 1] = bad;
+      y[0] = 1;
+      scale = kernels.quantize_vector(y.data(), x.data(), n);
+      report.expect(std::isnan(scale) && y[0] == 0, "n %zu: not finite", n);
+    }
+  }
 }
 void check_mix_f32(const Kernels& kernels, Report& report) { check_mix<FormatF32>(kernels.mix_f32, report); }
 void check_mix_f16(const Kernels& kernels, Report& report) { check_mix<FormatF16>(kernels.mix_f16, report); }

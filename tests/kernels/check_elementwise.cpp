@@ -138,6 +138,19 @@ void check_add(const Kernels& kernels, Report& report) {
       false, report);
 }
 
+void check_mul(const Kernels& kernels, Report& report) {
+  const auto call = [&](float* y, const float* a, const float* b, std::size_t n) {
+    std::copy_n(a, n, y);
+    kernels.mul(y, b, n);
+  };
+  check_binary(
+      call,
+      [](double a, double b) {
+        return Expected{static_cast<double>(static_cast<float>(a * b)), 0.0};
+      },
+      false, report);
+}
+
 void check_add_scaled(const Kernels& kernels, Report& report) {
   constexpr float factor = -1.7f;
   const auto call = [&](float* y, const float* a, const float* b, std::size_t n) {

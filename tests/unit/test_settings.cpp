@@ -110,7 +110,7 @@ TEST(Settings, TruthAndCache) {
   EXPECT_EQ(stored("vocab_only", "true"), "true");
   EXPECT_EQ(message("ignore_eos", "yes"), "ignore_eos: expected true or false, got \"yes\"");
   EXPECT_EQ(stored("cache", "f32"), "f32");
-  EXPECT_EQ(message("cache", "q4"), "cache: expected f32 or f16, got \"q4\"");
+  EXPECT_EQ(message("cache", "q4"), "cache: expected f32 or f16 or int8, got \"q4\"");
 }
 
 TEST(Settings, LogitBias) {

@@ -130,7 +130,11 @@ typedef enum runnel_fact {
   RUNNEL_TOKEN_BOS,     /* -1 when the model has none; the same for the next two */
   RUNNEL_TOKEN_EOS,
   RUNNEL_TOKEN_EOT,
-  RUNNEL_ADDS_BOS /* 1 when a text is to start with BOS */
+  RUNNEL_ADDS_BOS,     /* 1 when a text is to start with BOS */
+  RUNNEL_DECODE_BYTES, /* of weights that generating a token reads: no other rows of the embedding, no idle
+                          experts */
+  RUNNEL_PROMPT_MULTIPLY_ADDS /* of the weight matrices with a token of a prompt, the output matrix not
+                                 counted */
 } runnel_fact;
 
 RUNNEL_API int64_t runnel_model_fact(const runnel_model* model, runnel_fact fact);
@@ -245,6 +249,33 @@ typedef enum runnel_stat {
 
 RUNNEL_API int64_t runnel_session_stat(const runnel_session* session, runnel_stat stat);
 
+/* ---- looking inside ------------------------------------------------------------------------------------- */
+
+/* Where in the forward pass a row of activations is. */
+typedef enum runnel_site {
+  RUNNEL_SITE_STREAM = 0,     /* the residual stream as a layer finds it; layer n_layer: as the last one leaves it */
+  RUNNEL_SITE_ATTN_IN = 1,    /* what q, k and v read */
+  RUNNEL_SITE_ATTN_OUT = 2,   /* what attention's output matrix reads */
+  RUNNEL_SITE_FFN_IN = 3,     /* what the feed-forward network reads */
+  RUNNEL_SITE_FFN_HIDDEN = 4, /* what its last matrix reads */
+  RUNNEL_SITE_OUTPUT_IN = 5   /* what the output matrix reads (layer n_layer) */
+} runnel_site;
+
+/* One token's row [n] at a site; valid during the call. */
+typedef void (*runnel_rows_fn)(void* user, runnel_site site, int32_t layer, int64_t position, const float* values,
+                               size_t n);
+/* The share, 0 to 1, of a query's attention that goes to the pinned prefix (the setting "sinks"). */
+typedef void (*runnel_mass_fn)(void* user, int32_t layer, int32_t head, int64_t position, float mass);
+
+/* Shows what the session computes from now on; both callbacks NULL: no more. Either may be NULL. They are called one
+ * at a time, from any of the session's threads, while a feed or generate runs, and must not call the session. */
+RUNNEL_API runnel_status runnel_session_observe(runnel_session* session, runnel_rows_fn on_rows,
+                                                runnel_mass_fn on_mass, void* user);
+
+/* What int8 costs a row of activations [n]: squared error over squared norm, with entries far outside the rest carried
+ * in float as runnel's products do (carry not 0), or all of them in int8. NaN for a row that is not finite. */
+RUNNEL_API double runnel_int8_error(const float* values, size_t n, int carry);
+
 /* ---- chat ---------------------------------------------------------------------------------------------- */
 
 /* A conversation over a session, in the form the model was trained on. */
@@ -277,6 +308,61 @@ RUNNEL_API runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, 
 /* Generates on from where the conversation stands, through turn ends, for ever when n_tokens is -1. */
 RUNNEL_API runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text,
                                               void* user, runnel_finish* finish);
+
+/* ---- quantising ---------------------------------------------------------------------------------------- */
+
+/* Called now and then with the share of the work done, 0 to 1. A result other than 0 stops it
+ * (RUNNEL_STOPPED). */
+typedef int (*runnel_progress_fn)(void* user, double fraction);
+
+/* Writes the model of a GGUF file (weights in F32, F16, BF16 or Q8_0) with its weights in another type:
+ *   "i8"                  runnel's packed int8, 8.25 bits a weight or less. Q8_0 weights go in as they are
+ *                         when there is no calibration text.
+ *   "q8_0", "f16", "f32"  plain GGUF files that other programs read too
+ * calibration [n_bytes] is a text like those the model is for, some 10,000 tokens of which are used ("i8"
+ * only); NULL and 0: from the weights alone. Of the config only "threads" and "isa" count. out_path appears
+ * when it is complete and is never the file that is read. Memory does not grow with the model. on_progress
+ * may be NULL. */
+RUNNEL_API runnel_status runnel_quantize(const char* in_path, const char* out_path, const char* type,
+                                         const runnel_config* config, const char* calibration, size_t n_bytes,
+                                         runnel_progress_fn on_progress, void* user);
+
+/* ---- synthetic models ---------------------------------------------------------------------------------- */
+
+/* Models with random weights in the shape of published ones: as fast and as large, and nothing to download.
+ * They hold a tokenizer that knows bytes only. Bytes depend on shape, type and seed alone. Names of the
+ * shapes, i from 0; NULL past the end. */
+RUNNEL_API const char* runnel_shape_name(size_t i);
+
+/* Makes one in memory and opens it; the model owns that memory. type: "f32", "f16", "bf16" or "q8_0".
+ * on_progress may be NULL. */
+RUNNEL_API runnel_status runnel_model_synthetic(const char* shape, const char* type, uint64_t seed,
+                                                const runnel_config* config, runnel_progress_fn on_progress,
+                                                void* user, runnel_model** out);
+
+/* Writes one as a plain GGUF file, which other programs load too. It appears when it is complete. Of the
+ * config only "threads" counts. */
+RUNNEL_API runnel_status runnel_synthesize(const char* shape, const char* type, uint64_t seed,
+                                           const char* path, const runnel_config* config,
+                                           runnel_progress_fn on_progress, void* user);
+
+/* ---- limits -------------------------------------------------------------------------------------------- */
+
+/* What the machine can do at best, on the config's "threads" and "isa", to hold a session's speed against:
+ * the best of some passes that together take about half a second. */
+
+/* Bytes a second at which the model's weights can be read from where they lie, and do nothing else. */
+RUNNEL_API runnel_status runnel_measure_read(const runnel_model* model, const runnel_config* config,
+                                             double* bytes_per_second);
+
+typedef enum runnel_arithmetic {
+  RUNNEL_F32, /* fused multiply-adds */
+  RUNNEL_INT8 /* products of int8 added up in int32 */
+} runnel_arithmetic;
+
+/* Multiply-adds a second, on registers alone. */
+RUNNEL_API runnel_status runnel_measure_peak(runnel_arithmetic arithmetic, const runnel_config* config,
+                                             double* multiply_adds_per_second);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,231 @@
+#include "bench_run.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "errors.h"
+#include "interrupt.h"
+#include "progress.h"
+
+namespace cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Tokens without meaning, the same in every run.
+std::vector<std::int32_t> made_up_tokens(std::int64_t n, std::int64_t n_vocab) {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < n; ++i) tokens.push_back(static_cast<std::int32_t>((i * 7919 + 13) % n_vocab));
+  return tokens;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
+}
+
+class Benchmark {
+ public:
+  Benchmark(const runnel_model* model, const SettingOptions& settings, const BenchPlan& plan)
+      : model_(model),
+        settings_(settings),
+        plan_(plan),
+        tokens_(made_up_tokens(std::max({plan.n_prompt, plan.n_decode, plan.depth, std::int64_t{1}}),
+                               runnel_model_fact(model, RUNNEL_N_VOCAB))),
+        n_parts_((plan.n_prompt > 0) + (plan.n_decode > 0) + (plan.n_decode > 0 && plan.depth > 0)),
+        progress_("bench", std::max<std::int64_t>(1, n_passes()), "passes") {}
+
+  Json run() {
+    Json runs = Json::array();
+    for (const std::int32_t threads : plan_.threads) runs.push_back(limits(threads));
+    if (plan_.n_prompt > 0 || plan_.n_decode > 0) measure_short(runs);
+    if (plan_.n_decode > 0 && plan_.depth > 0) measure_full(runs);
+    return runs;
+  }
+
+ private:
+  std::int64_t n_passes() const {
+    return static_cast<std::int64_t>(plan_.threads.size()) * n_parts_ * (plan_.n_repeat + 1);
+  }
+
+  Config config(std::int32_t threads) const {
+    Config config = settings_.config();
+    set_setting(config.get(), "threads", std::to_string(threads));
+    return config;
+  }
+
+  Json limits(std::int32_t threads) const {
+    const Config on_threads = config(threads);
+    double read = 0.0, f32 = 0.0, int8 = 0.0;
+    check(runnel_measure_read(model_, on_threads.get(), &read));
+    check(runnel_measure_peak(RUNNEL_F32, on_threads.get(), &f32));
+    check(runnel_measure_peak(RUNNEL_INT8, on_threads.get(), &int8));
+    return {{"threads", threads},
+            {"read_bytes_per_s", read},
+            {"f32_multiply_adds_per_s", f32},
+            {"int8_multiply_adds_per_s", int8}};
+  }
+
+  // A prompt, and decoding from an empty cache.
+  void measure_short(Json& runs) {
+    const Session session = open(std::max(plan_.n_prompt, plan_.n_decode + 1));
+    const double cache_bytes_per_token =
+        static_cast<double>(cache_bytes(session.get())) /
+        static_cast<double>(runnel_session_stat(session.get(), RUNNEL_STAT_CACHE_SIZE));
+    for (Json& run : runs) {
+      set_threads(session.get(), run);
+      if (plan_.n_prompt > 0) {
+        const auto prefill = [&] {
+          feed(session.get(), tokens_.data(), static_cast<std::size_t>(plan_.n_prompt));
+        };
+        const auto reset = [&] { check(runnel_session_reset(session.get())); };
+        run["prefill"] = speed(plan_.n_prompt, reset, prefill);
+        add_prompt_limit(run);
+      }
+      if (plan_.n_decode > 0) {
+        const auto restart = [&] {
+          check(runnel_session_reset(session.get()));
+          feed(session.get(), tokens_.data(), 1);
+        };
+        run["decode"] = speed(plan_.n_decode, restart, [&] { decode(session.get()); });
+        const double mean_seen = static_cast<double>(plan_.n_decode + 1) / 2.0 + 1.0;
+        add_read_limit(run, "decode", mean_seen * cache_bytes_per_token);
+      }
+    }
+  }
+
+  // Decoding with a full window, the steady state of a stream: each token sees `depth` others, and one
+  // leaves.
+  void measure_full(Json& runs) {
+    const Session session = open_full();
+    const auto most = std::max_element(runs.begin(), runs.end(), [](const Json& a, const Json& b) {
+      return a["threads"].get<int>() < b["threads"].get<int>();
+    });
+    set_threads(session.get(), *most);
+    {
+      const StopSession stop_on_interrupt(session.get());
+      feed(session.get(), tokens_.data(), static_cast<std::size_t>(plan_.depth));
+    }
+    for (Json& run : runs) {
+      set_threads(session.get(), run);
+      run["decode_at_depth"] = speed(
+          plan_.n_decode, [] {}, [&] { decode(session.get()); });
+      add_read_limit(run, "decode_at_depth", static_cast<double>(cache_bytes(session.get())));
+    }
+  }
+
+  Session open(std::int64_t window) const {
+    const Config with_window = settings_.config();
+    set_setting(with_window.get(), "window", std::to_string(window));
+    return open_session(model_, with_window.get());
+  }
+
+  Session open_full() const {
+    const Config defaults = settings_.config();
+    const std::int64_t n_sinks = std::stoll(runnel_config_get(defaults.get(), "sinks"));
+    if (plan_.depth <= n_sinks) {
+      throw UsageError("--depth: expected more than the " + std::to_string(n_sinks) + " sinks, got " +
+                       std::to_string(plan_.depth));
+    }
+    return open(plan_.depth - n_sinks);
+  }
+
+  static void set_threads(runnel_session* session, const Json& run) {
+    check(runnel_session_set(session, "threads", std::to_string(run["threads"].get<int>()).c_str()));
+  }
+
+  static std::int64_t cache_bytes(const runnel_session* session) {
+    return runnel_session_stat(session, RUNNEL_STAT_CACHE_BYTES);
+  }
+
+  void decode(runnel_session* session) const {
+    for (std::int64_t i = 0; i < plan_.n_decode; ++i) feed(session, tokens_.data() + i, 1);
+  }
+
+  // Tokens a second of work(), which handles n of them, after prepare(): the median, and the extremes.
+  template <class Prepare, class Work>
+  Json speed(std::int64_t n, const Prepare& prepare, const Work& work) {
+    std::vector<double> rates;
+    for (std::int64_t pass = 0; pass <= plan_.n_repeat; ++pass) {
+      prepare();
+      const Clock::time_point start = Clock::now();
+      work();
+      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      if (interrupted()) throw Interrupted{};
+      if (pass > 0) rates.push_back(static_cast<double>(n) / seconds);
+      progress_.update(++n_done_);
+    }
+    const auto [slowest, fastest] = std::minmax_element(rates.begin(), rates.end());
+    return {{"tokens", n}, {"tokens_per_s", median(rates)}, {"slowest", *slowest}, {"fastest", *fastest}};
+  }
+
+  void add_prompt_limit(Json& run) const {
+    const std::string type = weight_type(model_);
+    const bool is_int8 = type == "Q8_0" || type == "I8";
+    const char* key = is_int8 ? "int8_multiply_adds_per_s" : "f32_multiply_adds_per_s";
+    const auto n = static_cast<double>(runnel_model_fact(model_, RUNNEL_PROMPT_MULTIPLY_ADDS));
+    add_limit(run["prefill"], run[key].get<double>() / n,
+              is_int8 ? "int8 multiply-adds" : "f32 multiply-adds");
+  }
+
+  void add_read_limit(Json& run, const char* part, double n_cache_bytes) const {
+    const double n_bytes =
+        static_cast<double>(runnel_model_fact(model_, RUNNEL_DECODE_BYTES)) + n_cache_bytes;
+    run[part]["bytes_per_token"] = static_cast<std::int64_t>(n_bytes);
+    add_limit(run[part], run["read_bytes_per_s"].get<double>() / n_bytes, "read bandwidth");
+  }
+
+  static void add_limit(Json& part, double tokens_per_s, const char* what) {
+    part["limit_tokens_per_s"] = tokens_per_s;
+    part["share_of_limit"] = part["tokens_per_s"].get<double>() / tokens_per_s;
+    part["limited_by"] = what;
+  }
+
+  const runnel_model* model_;
+  const SettingOptions& settings_;
+  const BenchPlan& plan_;
+  std::vector<std::int32_t> tokens_;
+  std::int64_t n_parts_, n_done_ = 0;
+  Progress progress_;
+};
+
+}  // namespace
+
+double time_first_token(const runnel_model* model, const runnel_config* config) {
+  const Clock::time_point start = Clock::now();
+  const Session session = open_session(model, config);
+  const std::int64_t bos = runnel_model_fact(model, RUNNEL_TOKEN_BOS);
+  std::int32_t token = bos >= 0 ? static_cast<std::int32_t>(bos) : 0;
+  feed(session.get(), &token, 1);
+  check(runnel_session_sample(session.get(), &token));
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Json measure(const runnel_model* model, const SettingOptions& settings, const BenchPlan& plan) {
+  return Benchmark(model, settings, plan).run();
+}
+
+std::string weight_type(const runnel_model* model) {
+  std::map<std::string, std::int64_t> bytes;
+  for (std::size_t i = 0; const char* type = runnel_model_tensor_type(model, i); ++i)
+    bytes[type] += runnel_model_tensor_bytes(model, i);
+  const auto most = std::max_element(bytes.begin(), bytes.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes.end() ? "" : most->first;
+}
+
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+#if defined(__APPLE__)
+  return usage.ru_maxrss;
+#else
+  return std::int64_t{usage.ru_maxrss} * 1024;
+#endif
+}
+
+}  // namespace cli

@@ -1,0 +1,172 @@
+// runnel bench: how fast a model runs here, and how fast it could at best.
+#include <chrono>
+#include <memory>
+
+#include "bench_run.h"
+#include "commands.h"
+#include "console.h"
+#include "errors.h"
+#include "model_path.h"
+#include "synthetic.h"
+
+namespace cli {
+namespace {
+
+constexpr const char* examples =
+    "  runnel bench model.gguf                            a prompt of 512 tokens, then 64 one by one\n"
+    "  runnel bench --shape llama-3.2-1b --type q8_0      what this machine does with a model of that shape\n"
+    "  runnel bench model.gguf --depth 4096 -t 1,2,4      decoding with a full window too\n"
+    "  runnel bench model.gguf --json\n"
+    "\n"
+    "Rates are medians. The limits beside them are measured in the same run: decoding cannot be faster than "
+    "the\n"
+    "weights and the cache can be read, a prompt not faster than the processor multiplies. Tokens are fed, "
+    "not "
+    "sampled.";
+
+struct BenchOptions {
+  std::string model;
+  SyntheticOptions synthetic;
+  BenchPlan plan;
+  bool json = false;
+  SettingOptions settings;
+};
+
+struct Opened {
+  Model model;
+  std::string name;
+  double load_s;
+  double first_token_s;  // from when loading began; of a synthetic model, from when it was made
+};
+
+Opened open_and_time(const BenchOptions& options, const runnel_config* config) {
+  using Clock = std::chrono::steady_clock;
+  const bool synthetic = options.synthetic.shape_option->count() > 0;
+  const std::string path = synthetic ? "" : model_or_bundled(options.model);
+  const Clock::time_point start = Clock::now();
+  Model model = synthetic ? make_model(options.synthetic, config) : open_model(path, config);
+  const double load_s = std::chrono::duration<double>(Clock::now() - start).count();
+  const double first_token_s = time_first_token(model.get(), config) + (synthetic ? 0.0 : load_s);
+  return {std::move(model), synthetic ? options.synthetic.shape : path, load_s, first_token_s};
+}
+
+Json bench_report(const BenchOptions& options) {
+  const Config config = options.settings.config();
+  for (const std::int32_t n : options.plan.threads) set_setting(config.get(), "threads", std::to_string(n));
+  const Opened opened = open_and_time(options, config.get());
+  const runnel_model* model = opened.model.get();
+  Json report = {
+      {"version", runnel_version()},
+      {"isa", options.settings.given("isa") ? runnel_config_get(config.get(), "isa") : runnel_isa()},
+      {"blas_core", runnel_blas_core()},
+      {"model", opened.name},
+      {"synthetic", options.synthetic.shape_option->count() > 0},
+      {"architecture", runnel_model_architecture(model)},
+      {"type", weight_type(model)},
+      {"n_parameters", runnel_model_fact(model, RUNNEL_N_PARAMETERS)},
+      {"weight_bytes", runnel_model_fact(model, RUNNEL_WEIGHT_BYTES)},
+      {"cache", runnel_config_get(config.get(), "cache")},
+      {"depth", options.plan.depth},
+      {"repeat", options.plan.n_repeat},
+      {"load_s", opened.load_s},
+      {"first_token_s", opened.first_token_s}};
+  report["runs"] = measure(model, options.settings, options.plan);
+  report["peak_memory_bytes"] = peak_memory_bytes();
+  return report;
+}
+
+// ---- the same for people ----
+
+std::string padded(const std::string& text, std::size_t width, bool to_the_right) {
+  const std::string blanks(text.size() < width ? width - text.size() : 0, ' ');
+  return to_the_right ? blanks + text : text + blanks;
+}
+
+std::string speed_row(const Json& run, const char* part, const std::string& name) {
+  if (!run.contains(part)) return "";
+  const Json& speed = run[part];
+  const bool reads = speed["limited_by"] == "read bandwidth";
+  const bool is_int8 = speed["limited_by"] == "int8 multiply-adds";
+  const double peak = run[reads     ? "read_bytes_per_s"
+                          : is_int8 ? "int8_multiply_adds_per_s"
+                                    : "f32_multiply_adds_per_s"];
+  return padded(std::to_string(run["threads"].get<int>()), 7, true) + "  " + padded(name, 18, false) +
+         padded(rate_text(speed["tokens_per_s"]), 9, true) +
+         padded(rate_text(speed["limit_tokens_per_s"]), 10, true) +
+         padded(fixed(100.0 * speed["share_of_limit"].get<double>(), 0), 7, true) + " %  " +
+         speed["limited_by"].get<std::string>() + ", " + rate_text(peak / 1e9) +
+         (reads ? " GB/s\n" : " G/s\n");
+}
+
+std::string bench_text(const Json& report) {
+  const bool synthetic = report["synthetic"];
+  const auto seconds = [](const Json& value) { return fixed(value.get<double>(), 3) + " s"; };
+  const std::string core = report["blas_core"];
+  std::string text = report["model"].get<std::string>() + ": " + with_commas(report["n_parameters"]) +
+                     " parameters, " + report["type"].get<std::string>() + ", " +
+                     bytes_text(report["weight_bytes"]) + (synthetic ? " of random weights\n" : "\n");
+  text += report["isa"].get<std::string>() + " kernels, " +
+          (core.empty() ? "no OpenBLAS" : "OpenBLAS for " + core) + ", " +
+          report["cache"].get<std::string>() + " cache\n";
+  text += (synthetic ? "made in " : "opened in ") + seconds(report["load_s"]) + ", first token after " +
+          seconds(report["first_token_s"]) + (synthetic ? " more" : "") + ", at most " +
+          bytes_text(report["peak_memory_bytes"]) + " of memory\n";
+  std::string rows;
+  for (const Json& run : report["runs"]) {
+    const auto n_prompt = run.contains("prefill") ? run["prefill"]["tokens"].get<std::int64_t>() : 0;
+    rows += speed_row(run, "prefill", "prompt of " + with_commas(n_prompt));
+    rows += speed_row(run, "decode", "decode");
+    rows += speed_row(run, "decode_at_depth", "decode at " + with_commas(report["depth"]));
+  }
+  if (rows.empty()) return text;
+  return text + "\nthreads  what               tokens/s     limit    share  limit is\n" + rows;
+}
+
+int run_bench(const BenchOptions& options) {
+  const Json report = bench_report(options);
+  if (options.json)
+    write_json(report);
+  else
+    write_out(bench_text(report));
+  return exit_ok;
+}
+
+void add_count(CLI::App& command, const char* names, std::int64_t& value, std::int64_t least,
+               const std::string& help) {
+  constexpr std::int64_t most = 1 << 24;
+  command.add_option(names, value, help + "; default " + std::to_string(value))
+      ->type_name("N")
+      ->check(whole_number(least, most));
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<BenchOptions>();
+  BenchPlan& plan = options->plan;
+  CLI::App& command =
+      add_command(app, "bench", "Measure speed, beside what the machine can do at best", examples);
+  add_optional_model(command, options->model);
+  options->synthetic.add_to(command);
+  options->synthetic.shape_option->excludes("MODEL");
+  options->synthetic.type_option->needs(options->synthetic.shape_option);
+  options->synthetic.seed_option->needs(options->synthetic.shape_option);
+  add_count(command, "-p,--n-prompt", plan.n_prompt, 0, "tokens of the prompt; 0: no such part");
+  add_count(command, "-n,--n-decode", plan.n_decode, 0, "tokens decoded one by one; 0: no such part");
+  add_count(command, "--depth", plan.depth, 0, "decode with a full window of so many tokens too");
+  add_count(command, "--repeat", plan.n_repeat, 1, "passes that count, of each part");
+  plan.threads = {runnel_default_threads()};
+  command
+      .add_option("-t,--threads", plan.threads,
+                  "numbers of threads, as in 1,2; default " + std::to_string(plan.threads[0]))
+      ->type_name("LIST")
+      ->delimiter(',')
+      ->check(whole_number(1, 1024))
+      ->expected(1, -1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_flag("--json", options->json, "one JSON object");
+  options->settings.add_to(command, {"isa", "sinks", "batch", "cache"});
+  command.callback([options, &run] { run = [options] { return run_bench(*options); }; });
+}
+
+}  // namespace cli

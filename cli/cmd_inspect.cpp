@@ -1,0 +1,290 @@
+// runnel inspect: what is inside a model while it reads. Massive activations, attention sinks, the cost of
+// int8.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "console.h"
+#include "errors.h"
+#include "feeding.h"
+#include "inspection.h"
+#include "interrupt.h"
+#include "json.h"
+#include "model_path.h"
+#include "options.h"
+#include "svg.h"
+
+namespace cli {
+namespace {
+
+constexpr const char* examples =
+    "  runnel inspect                              the bundled model, on a text of its own kind\n"
+    "  runnel inspect model.gguf -f text.txt --svg pictures\n"
+    "  runnel inspect model.gguf -p \"The capital of France is\" --json\n"
+    "\n"
+    "Massive activations (Sun et al. 2024) are entries of the residual stream that are hundreds of times "
+    "the\n"
+    "median, in one or two dimensions of the first token or of delimiters. Attention uses them to find its\n"
+    "sinks (Xiao et al. 2023), where heads look that have nothing to look for.\n";
+
+constexpr const char* own_text =
+    "<|user|>I want to book a table for two in San Jose.<|end|><|assistant|>What time would you like to "
+    "eat?<|end|>"
+    "<|user|>At 7 in the evening, please. Is it expensive there?<|end|><|assistant|>It has a moderate price "
+    "range.<|end|>"
+    "<|user|>Good. Please also find me a cheap hotel nearby for one night.<|end|><|assistant|>";
+
+constexpr std::size_t shown_outliers = 8;
+
+struct InspectOptions {
+  std::string model;
+  TextOptions text;
+  std::string svg_folder;
+  std::int64_t max_tokens = 512;
+  double ratio = 30;
+  bool json = false;
+  SettingOptions settings;
+};
+
+struct Result {
+  Model model;
+  std::vector<std::int32_t> tokens;
+  std::unique_ptr<Inspection> inspection;
+  std::size_t n_layer, n_head;
+  std::vector<Outlier> massive, ffn;
+};
+
+Result inspect(const InspectOptions& options) {
+  const Config config = options.settings.config();
+  // One token is the sink, nothing leaves the window and nothing is rounded, unless that is asked for.
+  if (!options.settings.given("sinks")) set_setting(config.get(), "sinks", "1");
+  if (!options.settings.given("cache")) set_setting(config.get(), "cache", "f32");
+  if (!options.settings.given("window"))
+    set_setting(config.get(), "window", std::to_string(options.max_tokens));
+  const bool has_text = options.text.text_option->count() > 0 || options.text.file_option->count() > 0;
+  const std::string text = has_text || !options.model.empty() ? options.text.read() : own_text;
+  const std::string path = model_or_bundled(options.model);
+  Result result{open_model(path, config.get()), {}, nullptr, 0, 0, {}, {}};
+  const runnel_model* model = result.model.get();
+  result.tokens = tokenize(model, text, RUNNEL_ADD_BOS | RUNNEL_PARSE_SPECIAL);
+  if (result.tokens.size() > static_cast<std::size_t>(options.max_tokens))
+    result.tokens.resize(static_cast<std::size_t>(options.max_tokens));
+  if (result.tokens.empty()) throw UsageError("the text is empty");
+  result.n_layer = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_LAYER));
+  result.n_head = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_HEAD));
+  result.inspection = std::make_unique<Inspection>(result.n_layer, result.n_head);
+  const Session session = open_session(model, config.get());
+  const StopSession stop_on_interrupt(session.get());
+  result.inspection->watch(session.get());
+  feed_with_progress(session.get(), result.tokens, "inspect");
+  result.massive = find_outliers(result.inspection->stream(), options.ratio);
+  result.ffn = find_outliers(result.inspection->ffn_hidden(), options.ratio);
+  return result;
+}
+
+// ---- text
+
+std::string layers_text(const std::vector<std::size_t>& layers) {
+  if (layers.size() == 1) return "layer " + std::to_string(layers.front());
+  const bool is_run = layers.back() - layers.front() + 1 == layers.size();
+  return (is_run ? "layers " : std::to_string(layers.size()) + " of layers ") +
+         std::to_string(layers.front()) + " to " + std::to_string(layers.back());
+}
+
+std::string outlier_text(const Result& r, const Outlier& o) {
+  std::string text = one_line(token_text(r.model.get(), r.tokens[o.position], true));
+  text = "token " + std::to_string(o.position) + " \"" + text + "\", dimension " +
+         std::to_string(o.dimension) + ": ";
+  text += fixed(static_cast<double>(o.least), 1);
+  if (o.least != o.most) text += " to " + fixed(static_cast<double>(o.most), 1);
+  text += ", " + fixed(o.least_ratio, 0);
+  if (o.least_ratio != o.most_ratio) text += " to " + fixed(o.most_ratio, 0);
+  return text + " times the median, " + layers_text(o.layers);
+}
+
+std::vector<std::string> outlier_lines(const Result& r, const std::vector<Outlier>& outliers) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < std::min(shown_outliers, outliers.size()); ++i)
+    lines.push_back(outlier_text(r, outliers[i]));
+  if (outliers.size() > shown_outliers)
+    lines.push_back("and " + std::to_string(outliers.size() - shown_outliers) + " more");
+  if (lines.empty()) lines.emplace_back("none");
+  return lines;
+}
+
+std::string sink_line(const Result& r) {
+  std::vector<double> masses;
+  for (std::size_t l = 0; l < r.n_layer; ++l)
+    for (std::size_t h = 0; h < r.n_head; ++h) masses.push_back(r.inspection->sink_mass(l, h));
+  std::sort(masses.begin(), masses.end());
+  const auto at = [&](double share) {
+    return fixed(100 * masses[static_cast<std::size_t>(share * static_cast<double>(masses.size() - 1))], 0);
+  };
+  return "half of the " + std::to_string(masses.size()) + " heads give it " + at(0.25) + " to " + at(0.75) +
+         " % of their attention (least " + at(0) + ", middle " + at(0.5) + ", most " + at(1) + ")";
+}
+
+void write_text(const Result& r) {
+  std::string out =
+      std::to_string(r.tokens.size()) + " tokens read\nmassive activations of the residual stream\n";
+  for (const std::string& line : outlier_lines(r, r.massive)) out += "  " + line + "\n";
+  out += "outliers inside the feed-forward networks\n";
+  for (const std::string& line : outlier_lines(r, r.ffn)) out += "  " + line + "\n";
+  out += "attention on the sink, token 0 \"" + one_line(token_text(r.model.get(), r.tokens[0], true)) +
+         "\"\n  " + sink_line(r) +
+         "\nerror of the activations in int8, per cent: with outliers carried in float / without\n";
+  for (std::size_t l = 0; l < r.n_layer; ++l)
+    out += "  layer " + std::to_string(l) + "  " + fixed(100 * r.inspection->int8_error(l, true), 3) + " / " +
+           fixed(100 * r.inspection->int8_error(l, false), 3) + "\n";
+  write_out(out);
+}
+
+// ---- JSON
+
+Json outliers_json(const Result& r, const std::vector<Outlier>& outliers) {
+  Json all = Json::array();
+  for (const Outlier& o : outliers)
+    all.push_back({{"token", token_text(r.model.get(), r.tokens[o.position], true)},
+                   {"position", o.position},
+                   {"dimension", o.dimension},
+                   {"layers", o.layers},
+                   {"value_least", o.least},
+                   {"value_most", o.most},
+                   {"ratio_least", o.least_ratio},
+                   {"ratio_most", o.most_ratio}});
+  return all;
+}
+
+Json to_json(const Result& r) {
+  Json masses = Json::array(), with = Json::array(), without = Json::array();
+  for (std::size_t l = 0; l < r.n_layer; ++l) {
+    Json heads = Json::array();
+    for (std::size_t h = 0; h < r.n_head; ++h) heads.push_back(r.inspection->sink_mass(l, h));
+    masses.push_back(std::move(heads));
+    with.push_back(r.inspection->int8_error(l, true));
+    without.push_back(r.inspection->int8_error(l, false));
+  }
+  return {{"n_tokens", r.tokens.size()},
+          {"massive_activations", outliers_json(r, r.massive)},
+          {"ffn_outliers", outliers_json(r, r.ffn)},
+          {"sink_mass", std::move(masses)},
+          {"int8_error_with_outliers_carried", std::move(with)},
+          {"int8_error_without", std::move(without)}};
+}
+
+// ---- pictures
+
+HeatMap peaks_picture(const Result& r, const PeakMap& map, const std::string& title,
+                      const std::vector<Outlier>& outliers) {
+  HeatMap picture{title,
+                  "largest magnitude of each token's row, in multiples of the layer's median",
+                  "layer",
+                  "token",
+                  map.n_layers(),
+                  map.n_positions(),
+                  {},
+                  1,
+                  1,
+                  true,
+                  "times the median",
+                  outlier_lines(r, outliers)};
+  for (std::size_t l = 0; l < map.n_layers(); ++l) {
+    const double median = std::max(map.median(l), 1e-30);
+    for (std::size_t p = 0; p < map.n_positions(); ++p) {
+      picture.values.push_back(std::fabs(static_cast<double>(map.at(l, p).value)) / median);
+      picture.high = std::max(picture.high, picture.values.back());
+    }
+  }
+  return picture;
+}
+
+HeatMap sink_picture(const Result& r) {
+  HeatMap picture{"Attention on the sink",
+                  "share of each head's attention on the first token, mean over the others",
+                  "layer",
+                  "head",
+                  r.n_layer,
+                  r.n_head,
+                  {},
+                  0,
+                  1,
+                  false,
+                  "of the attention",
+                  {sink_line(r)}};
+  for (std::size_t l = 0; l < r.n_layer; ++l)
+    for (std::size_t h = 0; h < r.n_head; ++h) picture.values.push_back(r.inspection->sink_mass(l, h));
+  return picture;
+}
+
+BarChart error_picture(const Result& r) {
+  BarChart picture{"Activations in int8",
+                   "relative error of what a layer's products read, one scale for every 32 numbers",
+                   "layer",
+                   {"all in int8", "outliers carried in float"},
+                   {{}, {}},
+                   "per cent"};
+  for (std::size_t l = 0; l < r.n_layer; ++l)
+    for (const bool carry : {false, true})
+      picture.values[carry].push_back(100 * r.inspection->int8_error(l, carry));
+  return picture;
+}
+
+void write_pictures(const Result& r, const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) throw Failure(folder + ": cannot make the folder: " + failed.message());
+  const auto write = [&](const char* name, const std::string& svg) {
+    const std::string path = folder + "/" + name;
+    std::ofstream out(path, std::ios::binary);
+    out << svg;
+    out.close();
+    if (!out) throw Failure(path + ": cannot write");
+    write_note("wrote " + path);
+  };
+  write("massive-activations.svg",
+        to_svg(peaks_picture(r, r.inspection->stream(), "Massive activations of the residual stream",
+                             r.massive)));
+  write("feed-forward-outliers.svg",
+        to_svg(peaks_picture(r, r.inspection->ffn_hidden(), "Outliers inside the feed-forward networks",
+                             r.ffn)));
+  write("attention-sinks.svg", to_svg(sink_picture(r)));
+  write("int8-error.svg", to_svg(error_picture(r)));
+}
+
+int run_inspect(const InspectOptions& options) {
+  const Result result = inspect(options);
+  if (!options.svg_folder.empty()) write_pictures(result, options.svg_folder);
+  if (options.json)
+    write_json(to_json(result));
+  else
+    write_text(result);
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<InspectOptions>();
+  CLI::App& command = add_command(
+      app, "inspect", "Show a model's massive activations, attention sinks and int8 errors", examples);
+  add_optional_model(command, options->model);
+  options->text.add_to(command, "the text to read");
+  command.add_option("--svg", options->svg_folder, "draw pictures into this folder")->type_name("FOLDER");
+  command
+      .add_option("--max-tokens", options->max_tokens, "read only so many tokens of the text; default 512")
+      ->check(whole_number(2, 1 << 20))
+      ->type_name("N");
+  command.add_option("--ratio", options->ratio, "how many times the median stands out; default 30")
+      ->check(CLI::Range(2.0, 1e9))
+      ->type_name("R");
+  command.add_flag("--json", options->json, "all figures, for a script");
+  options->settings.add_to(command, SettingOptions::Which::evaluation);
+  command.callback([options, &run] { run = [options] { return run_inspect(*options); }; });
+}
+
+}  // namespace cli

@@ -1,0 +1,95 @@
+// runnel quantize: writes a model with its weights in another type.
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "commands.h"
+#include "console.h"
+#include "errors.h"
+#include "interrupt.h"
+#include "options.h"
+#include "progress.h"
+
+namespace cli {
+namespace {
+
+constexpr const char* examples =
+    "  runnel quantize model-f16.gguf model-i8.gguf\n"
+    "  runnel quantize model-f16.gguf model-i8.gguf --calibrate texts.txt\n"
+    "  runnel quantize model-f32.gguf model-q8_0.gguf --type q8_0\n"
+    "\n"
+    "i8 is runnel's packed int8, 8.25 bits a weight or less. A text (--calibrate) of the kind the model is "
+    "for,\n"
+    "10,000 tokens or more, makes it more exact. q8_0, f16 and f32 are plain GGUF files for other programs "
+    "too.";
+
+struct QuantizeOptions {
+  std::string in, out;
+  std::string type = "i8";
+  std::string calibrate;  // path
+  std::string threads;    // "": the default
+};
+
+// The library reports a fraction; the bar counts in thousandths.
+class QuantizeProgress {
+ public:
+  static int call(void* user, double fraction) {
+    static_cast<QuantizeProgress*>(user)->bar_.update(static_cast<std::int64_t>(fraction * n_steps));
+    return interrupted() ? 1 : 0;
+  }
+
+ private:
+  static constexpr std::int64_t n_steps = 1000;
+  Progress bar_{"quantize", n_steps, "parts"};
+};
+
+std::int64_t file_bytes(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<std::int64_t>(size);
+}
+
+int run_quantize(const QuantizeOptions& options) {
+  const Config config = new_config();
+  if (!options.threads.empty()) set_setting(config.get(), "threads", options.threads);
+  const std::string calibration = options.calibrate.empty() ? std::string() : read_text(options.calibrate);
+  if (!options.calibrate.empty() && calibration.empty())
+    throw Failure("the calibration text " + options.calibrate + " is empty");
+  const NoteInterrupt note_interrupt;
+  runnel_status status = RUNNEL_OK;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    QuantizeProgress progress;
+    status = runnel_quantize(options.in.c_str(), options.out.c_str(), options.type.c_str(), config.get(),
+                             calibration.data(), calibration.size(), QuantizeProgress::call, &progress);
+  }
+  if (status == RUNNEL_STOPPED) throw Interrupted{};
+  check(status);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  write_note(options.out + ": " + bytes_text(file_bytes(options.out)) + " of " + options.type + ", from " +
+             bytes_text(file_bytes(options.in)) + ", in " + fixed(seconds, 1) + " s");
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<QuantizeOptions>();
+  CLI::App& command =
+      add_command(app, "quantize", "Write a model with its weights in another type", examples);
+  command.add_option("in", options->in, "the model, a GGUF file in F32, F16, BF16 or Q8_0")
+      ->required()
+      ->type_name("IN");
+  command.add_option("out", options->out, "the file to write")->required()->type_name("OUT");
+  command.add_option("--type", options->type, "i8, q8_0, f16 or f32; default i8")->type_name("TYPE");
+  command
+      .add_option("--calibrate", options->calibrate,
+                  "text that shows what the model reads, for i8; \"-\" is standard input")
+      ->type_name("FILE");
+  command.add_option("-t,--threads", options->threads, "threads; default one for each performance core")
+      ->type_name("N");
+  command.callback([options, &run] { run = [options] { return run_quantize(*options); }; });
+}
+
+}  // namespace cli

@@ -1,0 +1,50 @@
+// runnel synth: a model file with random weights.
+#include <memory>
+
+#include "commands.h"
+#include "console.h"
+#include "errors.h"
+#include "options.h"
+#include "synthetic.h"
+
+namespace cli {
+namespace {
+
+constexpr const char* examples =
+    "  runnel synth --shape tinyllama-1.1b --type q8_0 tiny.gguf\n"
+    "  runnel synth --shape qwen3-0.6b --type f16 --seed 7 random.gguf\n"
+    "\n"
+    "A plain GGUF file, as large and as fast as the model it is named after. It knows no language: its "
+    "weights "
+    "are\n"
+    "random, its tokenizer has bytes only. Other programs for GGUF files load it too.";
+
+struct SynthOptions {
+  SyntheticOptions synthetic;
+  std::string out;
+  SettingOptions settings;
+};
+
+int run_synth(const SynthOptions& options) {
+  const Config config = options.settings.config();
+  const SyntheticOptions& s = options.synthetic;
+  SynthesisProgress progress("synth " + s.shape);
+  progress.check(runnel_synthesize(s.shape.c_str(), s.type.c_str(), s.seed, options.out.c_str(), config.get(),
+                                   SynthesisProgress::call, &progress));
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_synth(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<SynthOptions>();
+  CLI::App& command =
+      add_command(app, "synth", "Write a model with random weights, to try and to measure", examples);
+  options->synthetic.add_to(command);
+  options->synthetic.shape_option->required();
+  command.add_option("OUT", options->out, "the GGUF file to write")->required();
+  options->settings.add_to(command, {"threads"});
+  command.callback([options, &run] { run = [options] { return run_synth(*options); }; });
+}
+
+}  // namespace cli

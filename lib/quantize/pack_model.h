@@ -1,0 +1,15 @@
+// Writes a model as a packed int8 file: balances, rounds, packs.
+#pragma once
+#include <string>
+
+#include "lib/model.h"
+#include "lib/quantize/quantize.h"
+#include "lib/result.h"
+#include "simd/kernels.h"
+
+namespace runnel {
+
+Result<void> pack_model(const Model& model, const std::string& out, const Quantization& how,
+                        const simd::Kernels& kernels, std::size_t n_threads);
+
+}  // namespace runnel

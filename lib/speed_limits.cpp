@@ -1,0 +1,129 @@
+#include "lib/speed_limits.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+#include "lib/machine.h"
+#include "lib/parallel.h"
+#include "lib/session.h"
+#include "simd/kernels.h"
+
+namespace runnel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double measure_seconds = 0.3;
+constexpr double least_pass_seconds = 0.02;  // against which starting the threads is nothing
+constexpr int least_passes = 3;
+
+Result<simd::Kernels> kernels_of(const Settings& settings) {
+  const simd::IsaRow* row = nullptr;
+  const simd::Kernels kernels =
+      simd::select(settings.isa.empty() ? nullptr : settings.isa.c_str(), simd::cpu_features(), &row);
+  if (!row)
+    return error(RUNNEL_UNSUPPORTED, "isa: \"%.40s\" is not built in, or this processor lacks it",
+                 settings.isa.c_str());
+  return kernels;
+}
+
+// Seconds that work(thread), n times over on each thread, takes.
+template <class Work>
+double time_pass(Team& team, std::size_t n, const Work& work) {
+  const Clock::time_point start = Clock::now();
+  team.run([&](Thread& thread) {
+    for (std::size_t i = 0; i < n; ++i) work(thread);
+  });
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Seconds of one work(thread) on all threads at best.
+template <class Work>
+double best_seconds(Team& team, const Work& work) {
+  std::size_t n = 1;
+  while (time_pass(team, n, work) < least_pass_seconds && n < (std::size_t{1} << 30)) n *= 2;
+  double best = time_pass(team, n, work), total = best;
+  for (int pass = 1; pass < least_passes || total < measure_seconds; ++pass) {
+    const double seconds = time_pass(team, n, work);
+    best = std::min(best, seconds);
+    total += seconds;
+  }
+  return best / static_cast<double>(n);
+}
+
+// All tensors, as the file has them one after another.
+std::span<const std::uint64_t> weight_words(const Model& model) {
+  const std::vector<GgufTensor>& tensors = model.file().tensors();
+  const std::byte *begin = nullptr, *end = nullptr;
+  for (const GgufTensor& tensor : tensors) {
+    if (!tensor.data) continue;
+    begin = begin ? std::min(begin, tensor.data) : tensor.data;
+    end = end ? std::max(end, tensor.data + tensor.n_bytes) : tensor.data + tensor.n_bytes;
+  }
+  return {reinterpret_cast<const std::uint64_t*>(begin),  // tensors are aligned to 8 bytes at least
+          static_cast<std::size_t>(end - begin) / sizeof(std::uint64_t)};
+}
+
+std::uint64_t n_weights(const Linear& linear) { return std::uint64_t{linear.n_rows} * linear.n_cols; }
+
+std::uint64_t n_weights(const FfnWeights& ffn) {
+  return n_weights(ffn.gate) + n_weights(ffn.up) + n_weights(ffn.down);
+}
+
+}  // namespace
+
+Result<double> measure_read(const Model& model, const Settings& settings) {
+  RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
+  const std::span<const std::uint64_t> words = weight_words(model);
+  if (words.empty())
+    return error(RUNNEL_UNSUPPORTED, "%s: there are no weights to read", model.file().name().c_str());
+  constexpr std::size_t page_words = 512;
+  Team team(thread_count(settings));
+  std::atomic<std::uint64_t> sum{0};  // so that the reads are not for nothing
+  const double seconds = best_seconds(team, [&](Thread& thread) {
+    const Range mine = thread.split(words.size(), page_words);
+    sum.fetch_xor(kernels.read_words(words.data() + mine.begin, mine.size()), std::memory_order_relaxed);
+  });
+  return static_cast<double>(words.size_bytes()) / seconds;
+}
+
+Result<double> measure_peak(Arithmetic arithmetic, const Settings& settings) {
+  RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
+  const auto peak = arithmetic == Arithmetic::f32 ? kernels.peak_f32 : kernels.peak_i8;
+  constexpr std::size_t n_rounds = 100'000;
+  Team team(thread_count(settings));
+  std::atomic<std::uint64_t> n_threads{0};  // that there really are
+  team.run([&](Thread&) { n_threads.fetch_add(1, std::memory_order_relaxed); });
+  std::atomic<std::uint64_t> sum{0};
+  const double seconds =
+      best_seconds(team, [&](Thread&) { sum.fetch_add(peak(n_rounds), std::memory_order_relaxed); });
+  return static_cast<double>(peak(n_rounds) * n_threads) / seconds;
+}
+
+std::uint64_t decode_bytes(const Model& model) {
+  const GgufFile& file = model.file();
+  const Shape& shape = model.shape();
+  const bool tied = file.find_tensor("output.weight") == nullptr;
+  std::uint64_t n_bytes = 0;
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (tensor.name == "position_embd.weight") continue;
+    if (tensor.name.starts_with("token_embd.") && !tied) continue;
+    const bool is_expert = tensor.name.find("_exps.") != std::string_view::npos;
+    n_bytes += is_expert ? tensor.n_bytes / shape.n_expert * shape.n_expert_used : tensor.n_bytes;
+  }
+  return n_bytes;
+}
+
+std::uint64_t prompt_multiply_adds(const Model& model) {
+  std::uint64_t n = 0;
+  for (const Layer& layer : model.weights().layers) {
+    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router})
+      n += n_weights(*linear);
+    n += layer.experts.empty() ? n_weights(static_cast<const FfnWeights&>(layer))
+                               : model.shape().n_expert_used * n_weights(layer.experts[0]);
+  }
+  return n;
+}
+
+}  // namespace runnel

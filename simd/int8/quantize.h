@@ -1,0 +1,160 @@
+// Activations to int8 with their outliers split off (quant/i8.h). A row is read twice from the L1 cache: for
+// the maxima of its blocks, and to round it. Only blocks whose maximum is above the threshold are looked at
+// closer.
+#pragma once
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "simd/int8/vocabulary.h"
+
+namespace runnel::simd {
+namespace {
+
+// 32 numbers of a row, those from n on zero.
+struct FullBlock {
+  float x[quant::i8_block] = {};
+  FullBlock(const float* from, size_t n) noexcept { std::memcpy(x, from, n * sizeof *x); }
+};
+
+// What is left of the row from block b on.
+inline size_t block_size(size_t n_cols, size_t b) noexcept {
+  const size_t left = n_cols - b * quant::i8_block;
+  return left < quant::i8_block ? left : quant::i8_block;
+}
+
+// The (n - 1) / 2-th of n >= 1 finite numbers >= 0 in ascending order. Their bits are ordered as they are, so
+// the least bits that are not below half of the numbers can be found by halving.
+inline float lower_median(const float* m, size_t n) noexcept {
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(m[i]);
+    high = bits > high ? bits : high;
+  }
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (count_up_to(m, n, std::bit_cast<float>(middle)) > (n - 1) / 2) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return std::bit_cast<float>(low);
+}
+
+// The carried entries of a row while they are chosen: the `max` largest, of equals the first.
+class Carried {
+ public:
+  Carried(quant::CarriedI8* entries, size_t max) noexcept : entries_(entries), max_(max) {}
+
+  void offer(size_t index, float value) noexcept {
+    const quant::CarriedI8 entry{static_cast<std::uint32_t>(index), value};
+    if (count_ < max_) {
+      entries_[count_++] = entry;
+      if (count_ == max_) find_least();
+      return;
+    }
+    if (!(magnitude(entry) > magnitude(entries_[least_]))) return;
+    for (size_t i = least_; i + 1 < count_; ++i) entries_[i] = entries_[i + 1];
+    entries_[count_ - 1] = entry;
+    find_least();
+  }
+  size_t count() const noexcept { return count_; }
+
+ private:
+  static float magnitude(const quant::CarriedI8& entry) noexcept { return __builtin_fabsf(entry.value); }
+  void find_least() noexcept {
+    least_ = 0;
+    for (size_t i = 1; i < count_; ++i) {
+      if (magnitude(entries_[i]) <= magnitude(entries_[least_])) least_ = i;
+    }
+  }
+
+  quant::CarriedI8* entries_;
+  size_t max_;
+  size_t count_ = 0;
+  size_t least_ = 0;  // the smallest entry, of equals the last, once there are max_
+};
+
+// Writes the maxima of all blocks; false if a number is not finite.
+inline bool find_maxima(float* maxima, const float* x, size_t n_cols) noexcept {
+  const size_t n_full = n_cols / quant::i8_block;
+  std::uint32_t largest = 0;
+  for (size_t b = 0; b < quant::i8_blocks(n_cols); ++b) {
+    const float* block = x + b * quant::i8_block;
+    const std::uint32_t bits = b < n_full ? max_magnitude_bits(block)
+                                          : max_magnitude_bits(FullBlock(block, block_size(n_cols, b)).x);
+    maxima[b] = std::bit_cast<float>(bits);
+    largest = bits > largest ? bits : largest;
+  }
+  return largest < std::bit_cast<std::uint32_t>(infinity);
+}
+
+inline size_t choose_carried(quant::CarriedI8* entries, const float* x, size_t n_cols,
+                             const float* maxima) noexcept {
+  const size_t n_blocks = quant::i8_blocks(n_cols);
+  const float threshold = 2.0f * lower_median(maxima, n_blocks);
+  Carried carried(entries, quant::i8_max_carried(n_cols));
+  for (size_t b = 0; b < n_blocks; ++b) {
+    if (!(maxima[b] > threshold)) continue;
+    const FullBlock block(x + b * quant::i8_block, block_size(n_cols, b));
+    for (std::uint32_t left = above(block.x, threshold); left != 0; left &= left - 1) {
+      const auto i = static_cast<size_t>(std::countr_zero(left));
+      carried.offer(b * quant::i8_block + i, block.x[i]);
+    }
+  }
+  return carried.count();
+}
+
+// One block of codes, from its numbers and their maximum.
+inline void quantize_block(const quant::ActivationsI8& out, size_t b, const float* x, float max) noexcept {
+  std::int8_t* codes = out.codes + b * quant::i8_block;
+  if (max < quant::i8_least_max) {
+    std::memset(codes, 0, quant::i8_block);
+    out.scales[b] = 0.0f;
+    out.offsets[b] = 0;
+    return;
+  }
+  out.scales[b] = max / 127.0f;
+  out.offsets[b] = -128 * round_block(codes, x, 127.0f / max);
+}
+
+inline void poison(const quant::ActivationsI8& out) noexcept {
+  std::memset(out.codes, 0, quant::i8_padded(out.n_cols));
+  for (size_t b = 0; b < quant::i8_blocks(out.n_cols); ++b) {
+    out.scales[b] = std::numeric_limits<float>::quiet_NaN();
+    out.offsets[b] = 0;
+  }
+  *out.n_carried = 0;
+}
+
+inline void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
+  *out.n_carried = 0;
+  if (out.n_cols == 0) return;
+  float* const maxima = out.scales;  // each until the scale of its block is known
+  if (!find_maxima(maxima, x, out.n_cols)) return poison(out);
+  const size_t n_carried = choose_carried(out.carried, x, out.n_cols, maxima);
+  *out.n_carried = static_cast<std::uint32_t>(n_carried);
+  const size_t n_full = out.n_cols / quant::i8_block;
+  size_t next = 0;  // of the carried entries
+  for (size_t b = 0; b < quant::i8_blocks(out.n_cols); ++b) {
+    const size_t begin = b * quant::i8_block;
+    const bool has_carried = next < n_carried && out.carried[next].index < begin + quant::i8_block;
+    if (b < n_full && !has_carried) {
+      quantize_block(out, b, x + begin, maxima[b]);
+      continue;
+    }
+    FullBlock rest(x + begin, block_size(out.n_cols, b));
+    for (; next < n_carried && out.carried[next].index < begin + quant::i8_block; ++next)
+      rest.x[out.carried[next].index - begin] = 0.0f;
+    quantize_block(out, b, rest.x, std::bit_cast<float>(max_magnitude_bits(rest.x)));
+  }
+}
+
+void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) quantize_token(out.tokens(t), x + t * x_stride);
+}
+
+}  // namespace
+}  // namespace runnel::simd

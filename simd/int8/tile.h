@@ -1,0 +1,68 @@
+// What a tile of the int8 product is made of: the interface between matmul.h and the Dot of each instruction
+// set.
+#pragma once
+#include <type_traits>
+
+#include "simd/int8/vocabulary.h"
+
+namespace runnel::simd {
+namespace {
+
+// Before a loop over the vectors of a tile: without being unrolled in full they could not be registers.
+#if defined(__clang__)
+#define RUNNEL_UNROLL _Pragma("unroll")
+#else
+#define RUNNEL_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+constexpr size_t block_steps = quant::i8_block / quant::i8_step_cols;
+constexpr size_t block_bytes = block_steps * quant::i8_step_bytes;  // of one panel
+
+// One block of up to 32 inputs of a tile.
+struct BlockI8 {
+  const std::int8_t* w;  // [n_steps][16][4], panels w_stride apart
+  size_t w_stride;
+  const std::int8_t* x;  // [32], tokens x_stride apart; zeros where there is no weight
+  size_t x_stride;
+  const std::int32_t* offsets;  // one for each token, offsets_stride apart
+  size_t offsets_stride;
+
+  const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
+    return w + p * w_stride + step * quant::i8_step_bytes + v * lanes * quant::i8_step_cols;
+  }
+  // The four inputs of a step as one number.
+  std::int32_t inputs(size_t t, size_t step) const noexcept {
+    std::int32_t four = 0;
+    __builtin_memcpy(&four, x + t * x_stride + step * quant::i8_step_cols, sizeof four);
+    return four;
+  }
+  std::int32_t offset(size_t t) const noexcept { return offsets[t * offsets_stride]; }
+};
+
+// The number of steps of a block: known to the compiler for all but the last block of a row.
+using WholeBlock = std::integral_constant<size_t, block_steps>;
+template <class F>
+inline void for_each_step(WholeBlock, F f) noexcept {
+  RUNNEL_UNROLL
+  for (size_t step = 0; step < block_steps; ++step) f(step);
+}
+template <class F>
+inline void for_each_step(size_t n_steps, F f) noexcept {
+  for (size_t step = 0; step < n_steps; ++step) f(step);
+}
+
+// two(step) for pairs of steps, one(step) for an odd one at the end.
+template <class Two, class One>
+inline void for_each_pair(WholeBlock, Two two, One) noexcept {
+  RUNNEL_UNROLL
+  for (size_t step = 0; step < block_steps; step += 2) two(step);
+}
+template <class Two, class One>
+inline void for_each_pair(size_t n_steps, Two two, One one) noexcept {
+  size_t step = 0;
+  for (; step + 2 <= n_steps; step += 2) two(step);
+  if (step < n_steps) one(step);
+}
+
+}  // namespace
+}  // namespace runnel::simd

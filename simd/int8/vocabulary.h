@@ -1,0 +1,170 @@
+// What the int8 kernels need beside the float vocabulary: vectors of int32, and three passes over a block of
+// 32 activations. All of it differs by instruction set.
+//
+//   I32                        `lanes` int32
+//   load_i32, to_float
+//   byte_of(v, k)              byte k of each int32, sign extended; byte 0 is the lowest
+//   max_magnitude_bits(x)      the largest of the bits of |x[i]|, as integers: NaN > infinity > all others
+//   above(x, limit)            bit i: |x[i]| > limit
+//   round_block(codes, x, f)   codes[i] = x[i] * f to the nearest integer, ties to even; returns their sum
+//   count_up_to(m, n, limit)   how many of n are <= limit
+#pragma once
+#include "quant/i8.h"
+#include "simd/vec.h"
+
+namespace runnel::simd {
+namespace {
+
+using I32 = xsimd::batch<std::int32_t>;
+static_assert(I32::size == lanes);
+constexpr size_t panel_vecs = panel_rows / lanes;
+static_assert(panel_rows == quant::i8_panel_rows);
+
+#if defined(__AVX512F__)
+
+inline I32 load_i32(const void* p) noexcept { return _mm512_loadu_si512(p); }
+inline F32 to_float(I32 v) noexcept { return _mm512_cvtepi32_ps(v); }
+inline I32 byte_of(I32 v, unsigned k) noexcept {
+  const __m128i up = _mm_cvtsi32_si128(static_cast<int>(24 - 8 * k));
+  return _mm512_srai_epi32(_mm512_sll_epi32(v, up), 24);
+}
+
+inline __m512i magnitude_bits(const float* x) noexcept {
+  return _mm512_and_si512(_mm512_loadu_si512(x), _mm512_set1_epi32(0x7fffffff));
+}
+inline std::uint32_t max_magnitude_bits(const float* x) noexcept {
+  const __m512i max = _mm512_max_epi32(magnitude_bits(x), magnitude_bits(x + 16));
+  return static_cast<std::uint32_t>(_mm512_reduce_max_epi32(max));
+}
+inline std::uint32_t above(const float* x, float limit) noexcept {
+  const auto half = [&](const float* p) {
+    const __m512 magnitude = _mm512_castsi512_ps(magnitude_bits(p));
+    return static_cast<std::uint32_t>(_mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(limit), _CMP_GT_OQ));
+  };
+  return half(x) | half(x + 16) << 16;
+}
+inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor) noexcept {
+  const __m512 f = _mm512_set1_ps(factor);
+  const __m512i low = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), f));
+  const __m512i high = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), f));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), _mm512_cvtepi32_epi8(low));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + 16), _mm512_cvtepi32_epi8(high));
+  return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
+}
+inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i += 16) {
+    const __mmask16 some = first(n - i < 16 ? n - i : 16);
+    const __m512 v = _mm512_maskz_loadu_ps(some, m + i);
+    count += static_cast<size_t>(
+        __builtin_popcount(_mm512_mask_cmp_ps_mask(some, v, _mm512_set1_ps(limit), _CMP_LE_OQ)));
+  }
+  return count;
+}
+
+#elif defined(__AVX2__)
+
+inline I32 load_i32(const void* p) noexcept { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline F32 to_float(I32 v) noexcept { return _mm256_cvtepi32_ps(v); }
+inline I32 byte_of(I32 v, unsigned k) noexcept {
+  const __m128i up = _mm_cvtsi32_si128(static_cast<int>(24 - 8 * k));
+  return _mm256_srai_epi32(_mm256_sll_epi32(v, up), 24);
+}
+
+inline __m256i magnitude_bits(const float* x) noexcept {
+  return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)),
+                          _mm256_set1_epi32(0x7fffffff));
+}
+inline std::uint32_t max_magnitude_bits(const float* x) noexcept {
+  const __m256i max8 = _mm256_max_epi32(_mm256_max_epi32(magnitude_bits(x), magnitude_bits(x + 8)),
+                                        _mm256_max_epi32(magnitude_bits(x + 16), magnitude_bits(x + 24)));
+  __m128i max = _mm_max_epi32(_mm256_castsi256_si128(max8), _mm256_extracti128_si256(max8, 1));
+  max = _mm_max_epi32(max, _mm_shuffle_epi32(max, 0x4e));
+  max = _mm_max_epi32(max, _mm_shuffle_epi32(max, 0xb1));
+  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(max));
+}
+inline std::uint32_t above(const float* x, float limit) noexcept {
+  std::uint32_t mask = 0;
+  for (unsigned i = 0; i < 32; i += 8) {
+    const __m256 magnitude = _mm256_castsi256_ps(magnitude_bits(x + i));
+    const int some = _mm256_movemask_ps(_mm256_cmp_ps(magnitude, _mm256_set1_ps(limit), _CMP_GT_OQ));
+    mask |= static_cast<std::uint32_t>(some) << i;
+  }
+  return mask;
+}
+inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor) noexcept {
+  const auto rounded = [&](const float* p) {
+    return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(p), _mm256_set1_ps(factor)));
+  };
+  const __m256i a = rounded(x), b = rounded(x + 8), c = rounded(x + 16), d = rounded(x + 24);
+  // The halves of a, b, c and d alternate in the packed bytes.
+  const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes), _mm256_permutevar8x32_epi32(bytes, order));
+  const __m256i sum8 = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
+  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(sum8), _mm256_extracti128_si256(sum8, 1));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1));
+  return _mm_cvtsi128_si32(sum);
+}
+inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
+  size_t count = 0;
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256 some = _mm256_cmp_ps(_mm256_loadu_ps(m + i), _mm256_set1_ps(limit), _CMP_LE_OQ);
+    count += static_cast<size_t>(__builtin_popcount(static_cast<unsigned>(_mm256_movemask_ps(some))));
+  }
+  for (; i < n; ++i) count += m[i] <= limit ? 1 : 0;
+  return count;
+}
+
+#elif defined(__aarch64__)
+
+inline I32 load_i32(const void* p) noexcept {
+  return vreinterpretq_s32_u8(vld1q_u8(static_cast<const std::uint8_t*>(p)));
+}
+inline F32 to_float(I32 v) noexcept { return vcvtq_f32_s32(v); }
+inline I32 byte_of(I32 v, unsigned k) noexcept {
+  return vshrq_n_s32(vshlq_s32(v, vdupq_n_s32(static_cast<int>(24 - 8 * k))), 24);
+}
+
+inline uint32x4_t magnitude_bits(const float* x) noexcept {
+  return vreinterpretq_u32_f32(vabsq_f32(vld1q_f32(x)));
+}
+inline std::uint32_t max_magnitude_bits(const float* x) noexcept {
+  uint32x4_t max = magnitude_bits(x);
+  for (size_t i = 4; i < quant::i8_block; i += 4) max = vmaxq_u32(max, magnitude_bits(x + i));
+  return vmaxvq_u32(max);
+}
+inline std::uint32_t above(const float* x, float limit) noexcept {
+  const uint32x4_t bits = {1, 2, 4, 8};
+  std::uint32_t mask = 0;
+  for (unsigned i = 0; i < quant::i8_block; i += 4) {
+    const uint32x4_t some = vcgtq_f32(vabsq_f32(vld1q_f32(x + i)), vdupq_n_f32(limit));
+    mask |= vaddvq_u32(vandq_u32(some, bits)) << i;
+  }
+  return mask;
+}
+inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor) noexcept {
+  int32x4_t sum = vdupq_n_s32(0);
+  for (size_t i = 0; i < quant::i8_block; i += 8) {
+    const int32x4_t low = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i), factor));
+    const int32x4_t high = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4), factor));
+    vst1_s8(codes + i, vmovn_s16(vcombine_s16(vmovn_s32(low), vmovn_s32(high))));
+    sum = vaddq_s32(sum, vaddq_s32(low, high));
+  }
+  return vaddvq_s32(sum);
+}
+inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
+  uint32x4_t counts = vdupq_n_u32(0);
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) counts = vsubq_u32(counts, vcleq_f32(vld1q_f32(m + i), vdupq_n_f32(limit)));
+  size_t count = vaddvq_u32(counts);
+  for (; i < n; ++i) count += m[i] <= limit ? 1 : 0;
+  return count;
+}
+
+#endif
+
+}  // namespace
+}  // namespace runnel::simd

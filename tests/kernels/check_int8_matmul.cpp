@@ -1,0 +1,225 @@
+// The int8 product is compared bit for bit with the order of operations in kernels.h, written down here, and
+// that with the exact sum in double precision.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/kernels/kcheck.h"
+
+namespace runnel::simd {
+namespace {
+
+using quant::VariantI8;
+
+constexpr float untouched = 12345.0f;  // between the rows of a result
+
+struct Case {
+  VariantI8 variant;
+  std::size_t n_rows, n_cols, n_tok;
+  std::size_t y_stride() const { return n_rows + n_cols % 5; }
+  const char* name() const { return variant == VariantI8::g32 ? "g32" : "g128"; }
+};
+
+// What the codes are drawn from.
+enum class Codes { all, extremes, most_negative };
+
+std::int8_t draw(Codes codes, Random& random, bool weight) {
+  const std::uint32_t bits = random.bits();
+  if (codes == Codes::all) return static_cast<std::int8_t>(static_cast<int>(bits % 255) - 127);
+  if (codes == Codes::extremes) return bits % 2 == 0 ? std::int8_t{127} : std::int8_t{-127};
+  return weight ? std::int8_t{-128} : std::int8_t{-127};  // -128 is possible in a Q8_0 file
+}
+
+// A matrix and its activations. Rows and columns that only fill up hold numbers too: nothing may depend on
+// them.
+struct Operands {
+  Guarded<std::int8_t> w_codes;
+  Guarded<std::uint16_t> w_scales;
+  Guarded<std::int8_t> x_codes;
+  Guarded<float> x_scales;
+  Guarded<std::int32_t> x_offsets;
+  Guarded<quant::CarriedI8> x_carried;
+  Guarded<std::uint32_t> x_n_carried;
+  quant::PanelsI8 w;
+  quant::ActivationsI8 x;
+
+  Operands(const Case& c, Codes codes, Random& random)
+      : w_codes(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_codes()),
+        w_scales(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_scales()),
+        x_codes(c.n_tok * quant::i8_padded(c.n_cols)),
+        x_scales(c.n_tok * quant::i8_blocks(c.n_cols)),
+        x_offsets(x_scales.size()),
+        x_carried(c.n_tok * quant::i8_max_carried(c.n_cols)),
+        x_n_carried(c.n_tok),
+        w{{c.variant, c.n_rows, c.n_cols}, w_codes.data(), w_scales.data()},
+        x{c.n_cols, x_codes.data(), x_scales.data(), x_offsets.data(), x_carried.data(), x_n_carried.data()} {
+    for (std::int8_t& code : w_codes) code = draw(codes, random, true);
+    for (std::uint16_t& scale : w_scales) {
+      const float value = 0.01f * random.number();
+      scale = c.variant == VariantI8::g32 ? quant::f32_to_f16(value) : quant::f32_to_bf16(value);
+    }
+    for (std::size_t t = 0; t < c.n_tok; ++t) fill_token(t, codes, random);
+  }
+
+  void fill_token(std::size_t t, Codes codes, Random& random) {
+    const quant::ActivationsI8 row = x.tokens(t);
+    const std::size_t max_carried = quant::i8_max_carried(row.n_cols);
+    *row.n_carried = static_cast<std::uint32_t>(t % 4 == 3 ? max_carried : t % 3);
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < *row.n_carried; ++i) {
+      const std::size_t index = next + random.bits() % std::max(std::size_t{1}, row.n_cols / max_carried);
+      if (index >= row.n_cols) {
+        *row.n_carried = static_cast<std::uint32_t>(i);
+        break;
+      }
+      row.carried[i] = {static_cast<std::uint32_t>(index), random.number(true)};
+      next = index + 1;
+    }
+    std::fill_n(row.codes, quant::i8_padded(row.n_cols), std::int8_t{0});
+    for (std::size_t c = 0; c < row.n_cols; ++c) row.codes[c] = draw(codes, random, false);
+    for (std::size_t i = 0; i < *row.n_carried; ++i) row.codes[row.carried[i].index] = 0;
+    for (std::size_t b = 0; b < quant::i8_blocks(row.n_cols); ++b) {
+      row.scales[b] = std::fabs(random.number(t % 5 == 4));
+      row.offsets[b] = 0;
+      for (std::size_t i = b * 32; i < b * 32 + 32; ++i) row.offsets[b] -= 128 * row.codes[i];
+    }
+  }
+
+  int code(std::size_t r, std::size_t c) const {
+    return w_codes[((r / 16 * w.shape.n_steps() + c / 4) * 16 + r % 16) * 4 + c % 4];
+  }
+  float scale(std::size_t r, std::size_t c) const {
+    const std::size_t group = w.shape.variant == VariantI8::g32 ? 32 : 128;
+    const std::uint16_t bits = w_scales[(r / 16 * w.shape.n_groups() + c / group) * 16 + r % 16];
+    return w.shape.variant == VariantI8::g32 ? quant::f16_to_f32(bits) : quant::bf16_to_f32(bits);
+  }
+};
+
+float expected(const Operands& o, std::size_t t, std::size_t r) {
+  const quant::ActivationsI8 x = o.x.tokens(t);
+  float y = 0.0f;
+  float part = 0.0f;
+  for (std::size_t begin = 0; begin < x.n_cols; begin += 32) {
+    const std::size_t end = std::min(x.n_cols, begin + 32);
+    int dot = 0;
+    for (std::size_t c = begin; c < end; ++c) dot += o.code(r, c) * x.codes[c];
+    const float x_scale = x.scales[begin / 32];
+    if (o.w.shape.variant == VariantI8::g32) {
+      y = std::fma(static_cast<float>(dot), x_scale * o.scale(r, begin), y);
+      continue;
+    }
+    part = std::fma(static_cast<float>(dot), x_scale, part);
+    if (end % 128 == 0 || end == x.n_cols) {
+      y = std::fma(part, o.scale(r, begin), y);
+      part = 0.0f;
+    }
+  }
+  for (std::uint32_t i = 0; i < *x.n_carried; ++i) {
+    const std::size_t c = x.carried[i].index;
+    y = std::fma(x.carried[i].value, static_cast<float>(o.code(r, c)) * o.scale(r, c), y);
+  }
+  return y;
+}
+
+// The same as one sum, and how large it could be.
+double exact(const Operands& o, std::size_t t, std::size_t r, double* mass) {
+  const quant::ActivationsI8 x = o.x.tokens(t);
+  double sum = 0.0;
+  const auto add = [&](double x_value, std::size_t c) {
+    const double product = x_value * static_cast<double>(o.scale(r, c)) * o.code(r, c);
+    sum += product;
+    *mass += std::fabs(product);
+  };
+  for (std::size_t c = 0; c < x.n_cols; ++c) add(static_cast<double>(x.scales[c / 32]) * x.codes[c], c);
+  for (std::uint32_t i = 0; i < *x.n_carried; ++i)
+    add(static_cast<double>(x.carried[i].value), x.carried[i].index);
+  return sum;
+}
+
+bool equal(float a, float b) { return same_bits(&a, &b, 1) || (std::isnan(a) && std::isnan(b)); }
+
+void compare_with_formula(const Case& c, const Operands& o, const Guarded<float>& y, Report& report) {
+  for (std::size_t t = 0; t < c.n_tok; ++t) {
+    for (std::size_t r = 0; r < c.n_rows; ++r) {
+      const float got = y[t * c.y_stride() + r];
+      const float e = expected(o, t, r);
+      report.expect(equal(got, e),
+                    "%s, %zu rows, %zu columns, %zu tokens: token %zu row %zu is %.9g, not %.9g", c.name(),
+                    c.n_rows, c.n_cols, c.n_tok, t, r, static_cast<double>(got), static_cast<double>(e));
+      double mass = 0.0;
+      const double sum = exact(o, t, r, &mass);
+      // A product of two scales below the normal numbers is off by 2^-150, times a dot below 2^19.
+      const double tolerance = sum_tolerance(mass, c.n_cols) + 0x1p-131 * static_cast<double>(c.n_cols);
+      report.near(static_cast<double>(e), sum, tolerance, "%s: the formula itself", c.name());
+    }
+    if (t + 1 == c.n_tok) continue;
+    for (std::size_t r = c.n_rows; r < c.y_stride(); ++r)
+      report.expect(same_bits(&y[t * c.y_stride() + r], &untouched, 1), "%s: wrote between rows", c.name());
+  }
+}
+
+// Token by token and panel by panel.
+void compare_with_split(const Kernels& kernels, const Case& c, const Operands& o, const Guarded<float>& y,
+                        Report& report) {
+  Guarded<float> part(panel_rows);
+  for (std::size_t t = 0; t < c.n_tok; ++t) {
+    for (std::size_t r = 0; r < c.n_rows; r += panel_rows) {
+      const std::size_t n = std::min(panel_rows, c.n_rows - r);
+      float* const out = part.data() + panel_rows - n;  // up to the guard
+      kernels.matmul_i8(out, n, o.x.tokens(t), 1, o.w.rows(r, n));
+      report.expect(same_bits(out, &y[t * c.y_stride() + r], n),
+                    "%s, %zu rows, %zu columns, %zu tokens: a split has other bits", c.name(), c.n_rows,
+                    c.n_cols, c.n_tok);
+    }
+  }
+}
+
+void check_case(const Kernels& kernels, const Case& c, Codes codes, Random& random, Report& report) {
+  const Operands o(c, codes, random);
+  Guarded<float> y(c.n_tok == 0 ? 0 : (c.n_tok - 1) * c.y_stride() + c.n_rows);
+  std::fill(y.begin(), y.end(), untouched);
+  kernels.matmul_i8(y.data(), c.y_stride(), o.x, c.n_tok, o.w);
+  report.expect(y.intact(), "%s: wrote before y", c.name());
+  compare_with_formula(c, o, y, report);
+  compare_with_split(kernels, c, o, y, report);
+}
+
+// A poisoned token has NaN everywhere, its neighbours are as ever.
+void check_poisoned(const Kernels& kernels, VariantI8 variant, Random& random, Report& report) {
+  constexpr std::size_t n_rows = 37;
+  constexpr std::size_t n_cols = 300;
+  constexpr std::size_t n_tok = 3;
+  Operands o({variant, n_rows, n_cols, n_tok}, Codes::all, random);
+  std::vector<float> x(n_cols * n_tok, 0.5f);
+  x[n_cols + 7] = std::numeric_limits<float>::infinity();
+  kernels.quantize_i8(o.x, x.data(), n_cols, n_tok);
+  std::vector<float> y(n_rows * n_tok);
+  kernels.matmul_i8(y.data(), n_rows, o.x, n_tok, o.w);
+  for (std::size_t i = 0; i < y.size(); ++i)
+    report.expect(std::isnan(y[i]) == (i / n_rows == 1), "poisoned token: output %zu", i);
+}
+
+}  // namespace
+
+void check_matmul_i8(const Kernels& kernels, Report& report) {
+  Random random;
+  for (const VariantI8 variant : {VariantI8::g32, VariantI8::g128}) {
+    for (std::size_t n_cols = 0; n_cols <= 300; ++n_cols)
+      check_case(kernels, {variant, 19, n_cols, 3}, Codes::all, random, report);
+    for (std::size_t n_rows = 0; n_rows <= 81; ++n_rows)
+      check_case(kernels, {variant, n_rows, 70, 1 + n_rows % 2}, Codes::all, random, report);
+    for (std::size_t n_tok = 0; n_tok <= 40; ++n_tok)
+      check_case(kernels, {variant, 33, 140, n_tok}, Codes::all, random, report);
+    for (const Codes codes : {Codes::extremes, Codes::most_negative}) {
+      for (const std::size_t n_cols : Sizes{1, 4, 31, 32, 33, 160, 257})
+        check_case(kernels, {variant, 34, n_cols, 9}, codes, random, report);
+    }
+    check_case(kernels, {variant, 65, 1100, 1}, Codes::all, random, report);
+    check_case(kernels, {variant, 18, 5000, 130}, Codes::all, random,
+               report);  // more tokens than stay in the L2 cache
+    check_poisoned(kernels, variant, random, report);
+  }
+}
+
+}  // namespace runnel::simd

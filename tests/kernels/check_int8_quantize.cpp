@@ -1,0 +1,196 @@
+// Activations to int8: every code, scale, offset and carried entry is compared with the definition in
+// quant/i8.h and kernels.h, written down here with sorted lists.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/kernels/kcheck.h"
+
+namespace runnel::simd {
+namespace {
+
+using quant::CarriedI8;
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+struct Expected {
+  std::vector<std::int8_t> codes;
+  std::vector<float> scales;
+  std::vector<std::int32_t> offsets;
+  std::vector<CarriedI8> carried;
+};
+
+// The entries above twice the lower median of the block maxima; of too many the largest, of equals the first.
+std::vector<CarriedI8> expected_carried(const float* x, std::size_t n) {
+  std::vector<float> maxima;
+  for (std::size_t i = 0; i < n; i += quant::i8_block) {
+    float max = 0.0f;
+    for (std::size_t j = i; j < std::min(n, i + quant::i8_block); ++j) max = std::max(max, std::fabs(x[j]));
+    maxima.push_back(max);
+  }
+  std::sort(maxima.begin(), maxima.end());
+  const float threshold = 2.0f * maxima[(maxima.size() - 1) / 2];
+  std::vector<CarriedI8> all;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (std::fabs(x[i]) > threshold) all.push_back({static_cast<std::uint32_t>(i), x[i]});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const CarriedI8& a, const CarriedI8& b) {
+    return std::fabs(a.value) > std::fabs(b.value);
+  });
+  all.resize(std::min(all.size(), std::max(std::size_t{4}, n / 256)));
+  std::sort(all.begin(), all.end(), [](const CarriedI8& a, const CarriedI8& b) { return a.index < b.index; });
+  return all;
+}
+
+Expected expected_row(const float* x, std::size_t n) {
+  const std::size_t n_blocks = (n + 31) / 32;
+  Expected e{std::vector<std::int8_t>(n_blocks * 32),
+             std::vector<float>(n_blocks),
+             std::vector<std::int32_t>(n_blocks),
+             {}};
+  if (n == 0) return e;
+  if (!std::all_of(x, x + n, [](float v) { return std::isfinite(v); })) {
+    std::fill(e.scales.begin(), e.scales.end(), nan);
+    return e;
+  }
+  e.carried = expected_carried(x, n);
+  std::vector<float> rest(x, x + n);
+  rest.resize(n_blocks * 32);
+  for (const CarriedI8& c : e.carried) rest[c.index] = 0.0f;
+  for (std::size_t b = 0; b < n_blocks; ++b) {
+    float max = 0.0f;
+    for (std::size_t i = b * 32; i < b * 32 + 32; ++i) max = std::max(max, std::fabs(rest[i]));
+    if (max < 0x1p-100f) continue;
+    e.scales[b] = max / 127.0f;
+    const float inverse = 127.0f / max;
+    for (std::size_t i = b * 32; i < b * 32 + 32; ++i) {
+      e.codes[i] = static_cast<std::int8_t>(std::nearbyint(rest[i] * inverse));
+      e.offsets[b] -= 128 * e.codes[i];
+    }
+  }
+  return e;
+}
+
+void compare_row(const Expected& e, const quant::ActivationsI8& got, const char* what, Report& report) {
+  const std::size_t n = got.n_cols;
+  const std::size_t n_blocks = quant::i8_blocks(n);
+  for (std::size_t i = 0; i < quant::i8_padded(n); ++i) {
+    report.expect(got.codes[i] == e.codes[i], "%s, n %zu: code %zu is %d, not %d", what, n, i, got.codes[i],
+                  e.codes[i]);
+  }
+  for (std::size_t b = 0; b < n_blocks; ++b) {
+    const bool poisoned = std::isnan(e.scales[b]);
+    report.expect(poisoned ? std::isnan(got.scales[b]) : same_bits(&got.scales[b], &e.scales[b], 1),
+                  "%s, n %zu: scale of block %zu", what, n, b);
+    report.expect(got.offsets[b] == e.offsets[b], "%s, n %zu: offset of block %zu", what, n, b);
+  }
+  report.expect(*got.n_carried == e.carried.size(), "%s, n %zu: %u carried, not %zu", what, n, *got.n_carried,
+                e.carried.size());
+  for (std::size_t i = 0; i < std::min<std::size_t>(*got.n_carried, e.carried.size()); ++i) {
+    report.expect(got.carried[i].index == e.carried[i].index && got.carried[i].value == e.carried[i].value,
+                  "%s, n %zu: carried entry %zu", what, n, i);
+  }
+}
+
+// rows: n_tok of n numbers each.
+void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::size_t n, std::size_t n_tok,
+                const char* what, Report& report) {
+  const std::size_t stride = n + n % 3;
+  Guarded<float> x(n_tok == 0 ? 0 : (n_tok - 1) * stride + n);
+  Guarded<std::int8_t> codes(n_tok * quant::i8_padded(n));
+  Guarded<float> scales(n_tok * quant::i8_blocks(n));
+  Guarded<std::int32_t> offsets(n_tok * quant::i8_blocks(n));
+  Guarded<CarriedI8> carried(n_tok * quant::i8_max_carried(n));
+  Guarded<std::uint32_t> n_carried(n_tok);
+  for (std::size_t t = 0; t < n_tok; ++t) std::copy_n(rows.data() + t * n, n, x.data() + t * stride);
+  const quant::ActivationsI8 out{
+      n, codes.data(), scales.data(), offsets.data(), carried.data(), n_carried.data()};
+  kernels.quantize_i8(out, x.data(), stride, n_tok);
+  report.expect(
+      codes.intact() && scales.intact() && offsets.intact() && carried.intact() && n_carried.intact(),
+      "%s, n %zu: wrote before an array", what, n);
+  for (std::size_t t = 0; t < n_tok; ++t)
+    compare_row(expected_row(rows.data() + t * n, n), out.tokens(t), what, report);
+}
+
+using Make = float (*)(Random& random, std::size_t i, std::size_t n);
+
+struct Kind {
+  const char* name;
+  Make make;
+};
+
+constexpr Kind kinds[] = {
+    {"uniform", [](Random& r, std::size_t, std::size_t) { return r.uniform(); }},
+    {"some massive", [](Random& r, std::size_t, std::size_t) { return r.number(true); }},
+    {"one massive",
+     [](Random& r, std::size_t i, std::size_t n) { return i == n / 2 ? -1e30f : r.uniform(); }},
+    // More candidates than are carried, in ascending and descending order, and equal ones.
+    {"ascending",
+     [](Random&, std::size_t i, std::size_t n) { return i < n / 2 ? 1.0f : 3.0f + static_cast<float>(i); }},
+    {"descending", [](Random&, std::size_t i,
+                      std::size_t n) { return i < n / 2 ? 1.0f : -3.0f - static_cast<float>(n - i); }},
+    {"equal",
+     [](Random& r, std::size_t i, std::size_t) {
+       return i % 37 == 5 ? (r.bits() % 2 == 0 ? 9.0f : -9.0f) : 0.5f * r.uniform();
+     }},
+    {"few levels",
+     [](Random& r, std::size_t, std::size_t) {
+       return static_cast<float>(r.bits() % 64 == 0 ? 4 + r.bits() % 3 : r.bits() % 2);
+     }},
+    {"zeros", [](Random&, std::size_t, std::size_t) { return 0.0f; }},
+    {"minus zeros", [](Random&, std::size_t, std::size_t) { return -0.0f; }},
+    {"mostly zeros",
+     [](Random& r, std::size_t, std::size_t) { return r.bits() % 100 == 0 ? r.uniform() : 0.0f; }},
+    // 127 in a block makes its factor 1 and x.5 a tie.
+    {"ties", [](Random& r, std::size_t i,
+                std::size_t) { return i % 32 == 7 ? -127.0f : static_cast<float>(r.bits() % 253) - 126.5f; }},
+    {"extremes", [](Random& r, std::size_t, std::size_t) { return r.bits() % 2 == 0 ? 1.0f : -1.0f; }},
+    {"subnormal", [](Random& r, std::size_t, std::size_t) { return 1e-40f * r.uniform(); }},
+    {"around 2^-100",
+     [](Random& r, std::size_t i, std::size_t) {
+       return 0x1p-100f * (i / 32 % 2 == 0 ? 0.999f : 1.0f + std::fabs(r.uniform()));
+     }},
+    {"largest",
+     [](Random& r, std::size_t, std::size_t) { return r.uniform() * std::numeric_limits<float>::max(); }},
+    {"wide", [](Random& r, std::size_t,
+                std::size_t) { return std::ldexp(r.uniform(), static_cast<int>(r.bits() % 200) - 100); }},
+};
+
+void check_kind(const Kernels& kernels, const Kind& kind, std::size_t n, std::size_t n_tok, Random& random,
+                Report& report) {
+  std::vector<float> rows(n * n_tok);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = kind.make(random, i % n, n);
+  check_rows(kernels, rows, n, n_tok, kind.name, report);
+}
+
+// A NaN or an infinity anywhere spoils its row, and no other.
+void check_not_finite(const Kernels& kernels, std::size_t n, Random& random, Report& report) {
+  constexpr std::size_t n_tok = 3;
+  std::vector<float> rows(n * n_tok);
+  for (const float bad : {nan, -nan, inf, -inf}) {
+    for (const std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
+      for (float& v : rows) v = random.uniform();
+      rows[n + at] = bad;
+      check_rows(kernels, rows, n, n_tok, "not finite", report);
+    }
+  }
+}
+
+}  // namespace
+
+void check_quantize_i8(const Kernels& kernels, Report& report) {
+  Random random;
+  check_rows(kernels, {}, 0, 2, "empty", report);
+  check_rows(kernels, {}, 40, 0, "no token", report);
+  for (const Kind& kind : kinds) {
+    for (std::size_t n = 1; n <= 300; ++n) check_kind(kernels, kind, n, 1, random, report);
+    for (const std::size_t n : Sizes{64, 704, 1500, 2048, 4099})
+      check_kind(kernels, kind, n, 3, random, report);
+  }
+  for (const std::size_t n : Sizes{1, 31, 32, 33, 100, 1100}) check_not_finite(kernels, n, random, report);
+}
+
+}  // namespace runnel::simd

@@ -1,0 +1,342 @@
+// Quantised files: what is in them, and what is refused.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "lib/quantize/packed_file.h"
+#include "lib/quantize/quantize.h"
+#include "tests/support/model_weights.h"
+#include "tests/support/paths.h"
+#include "tests/unit/gguf_builder.h"
+
+namespace runnel::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t n_embd = 64, n_ff = 172, n_kv = 32, n_vocab = 37;
+
+// A Llama of two layers with random weights; `change` may put others in.
+class TinyModel {
+ public:
+  TinyModel() {
+    add("token_embd.weight", {n_embd, n_vocab});
+    add("output_norm.weight", {n_embd});
+    add("output.weight", {n_embd, n_vocab});
+    for (const std::string layer : {"blk.0.", "blk.1."}) {
+      for (const char* norm : {"attn_norm.weight", "ffn_norm.weight"}) add(layer + norm, {n_embd});
+      add(layer + "attn_q.weight", {n_embd, n_embd});
+      add(layer + "attn_k.weight", {n_embd, n_kv});
+      add(layer + "attn_v.weight", {n_embd, n_kv});
+      add(layer + "attn_output.weight", {n_embd, n_embd});
+      add(layer + "ffn_gate.weight", {n_embd, n_ff});
+      add(layer + "ffn_up.weight", {n_embd, n_ff});
+      add(layer + "ffn_down.weight", {n_ff, n_embd});
+    }
+  }
+
+  float& at(const std::string& name, std::size_t row, std::size_t col) {
+    Tensor& t = tensors_.at(name);
+    return t.values[row * t.dims[0] + col];
+  }
+
+  void write(const std::string& path) const {
+    GgufBuilder file;
+    file.add("general.architecture", "llama")
+        .add("general.name", "tiny")
+        .add("general.file_type", std::uint32_t{0});
+    const auto number = [&](const char* key, std::uint64_t value) {
+      file.add(std::string("llama.") + key, static_cast<std::uint32_t>(value));
+    };
+    number("embedding_length", n_embd);
+    number("block_count", 2);
+    number("context_length", 256);
+    number("attention.head_count", 4);
+    number("attention.head_count_kv", 2);
+    number("feed_forward_length", n_ff);
+    file.add("llama.attention.layer_norm_rms_epsilon", 1e-5f).add("tokenizer.ggml.model", "no_vocab");
+    for (const auto& [name, tensor] : tensors_) file.tensor(name, tensor.dims, tensor.values);
+    const auto bytes = file.build();
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+
+ private:
+  struct Tensor {
+    std::vector<std::uint64_t> dims;
+    std::vector<float> values;
+  };
+
+  void add(const std::string& name, const std::vector<std::uint64_t>& dims) {
+    std::normal_distribution<float> normal;
+    Tensor tensor{dims, std::vector<float>(dims[0] * (dims.size() > 1 ? dims[1] : 1))};
+    for (float& value : tensor.values) value = normal(engine_);
+    if (dims.size() == 1)
+      for (float& value : tensor.values) value = 1.0f + 0.1f * value;  // gains
+    tensors_[name] = tensor;
+  }
+
+  std::mt19937 engine_{7};
+  std::map<std::string, Tensor> tensors_;
+};
+
+class QuantizeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("runnel_quantize_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    TinyModel().write(path("in"));
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  Result<void> run(const std::string& in, const std::string& out, Quantization how,
+                   std::int32_t threads = 1) {
+    Settings settings;
+    settings.threads = threads;
+    return quantize(path(in), path(out), how, settings);
+  }
+  void succeed(const std::string& in, const std::string& out, const std::string& type,
+               std::int32_t threads = 1) {
+    const Result<void> result = run(in, out, {type, {}, {}}, threads);
+    ASSERT_TRUE(result) << result.error().message;
+  }
+  void fail(const Result<void>& result, runnel_status status, const std::vector<std::string>& naming) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().status, status) << result.error().message;
+    for (const std::string& part : naming)
+      EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().message;
+  }
+  GgufFile open(const std::string& name) {
+    auto file = GgufFile::open(path(name));
+    EXPECT_TRUE(file);
+    return std::move(*file);
+  }
+  std::string contents(const std::string& name) {
+    std::ifstream in(path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::size_t n_files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(QuantizeTest, packs_every_matrix_to_the_nearest_code) {
+  succeed("in", "out", "i8");
+  const GgufFile in = open("in"), out = open("out");
+  EXPECT_EQ(out.alignment(), 64u);
+  EXPECT_TRUE(*is_packed(out));
+  EXPECT_EQ(*packed_n_vocab(out), n_vocab);
+  EXPECT_EQ(*out.get_string("general.name"), "tiny");
+  EXPECT_EQ(out.find("general.file_type"), nullptr);
+  std::size_t n_packed = 0;
+  for (const GgufTensor& source : in.tensors()) {
+    SCOPED_TRACE(std::string(source.name));
+    const auto* values = reinterpret_cast<const float*>(source.data);
+    if (source.rank == 1) {
+      const GgufTensor* norm = out.find_tensor(source.name);
+      ASSERT_TRUE(norm && norm->type->type == quant::TensorType::f32 && norm->n_bytes == source.n_bytes);
+      EXPECT_EQ(std::memcmp(norm->data, source.data, source.n_bytes), 0);
+      continue;
+    }
+    ++n_packed;
+    ASSERT_TRUE(has_packed(out, source.name));
+    const auto stack = find_packed(out, source.name, source.dims[1], source.dims[0]);
+    ASSERT_TRUE(stack) << stack.error().message;
+    const quant::PanelsI8 matrix = stack->matrix(0);
+    std::vector<std::int8_t> codes(source.dims[0]), expected(source.dims[0]);
+    std::vector<std::uint16_t> scales(matrix.shape.n_groups()), expected_scales(matrix.shape.n_groups());
+    for (std::size_t r = 0; r < source.dims[1]; ++r) {
+      quant::load_row_i8(codes.data(), scales.data(), matrix, r);
+      quant::quantize_row_i8(expected.data(), expected_scales.data(), values + r * source.dims[0],
+                             source.dims[0], matrix.shape.variant);
+      ASSERT_EQ(codes, expected) << "row " << r;
+      ASSERT_EQ(scales, expected_scales) << "row " << r;
+    }
+  }
+  EXPECT_EQ(n_packed, 16u);
+}
+
+TEST_F(QuantizeTest, does_not_depend_on_the_number_of_threads) {
+  succeed("in", "one", "i8", 1);
+  succeed("in", "three", "i8", 3);
+  EXPECT_EQ(contents("one"), contents("three"));
+}
+
+// The same function with a channel that a gain makes s times larger and its readers s times smaller: after
+// balancing the same codes come out, but for the rounding of scales.
+TEST_F(QuantizeTest, balances_injected_outliers_away) {
+  TinyModel plain, injected;
+  const float s = 4096;
+  injected.at("blk.0.attn_norm.weight", 0, 5) *= s;
+  for (const char* reader : {"attn_q", "attn_k", "attn_v"})
+    for (std::size_t r = 0; r < (reader[5] == 'q' ? n_embd : n_kv); ++r)
+      injected.at(std::string("blk.0.") + reader + ".weight", r, 5) /= s;
+  injected.at("blk.1.ffn_norm.weight", 0, 9) /= s;
+  for (const char* reader : {"ffn_gate", "ffn_up"})
+    for (std::size_t r = 0; r < n_ff; ++r) injected.at(std::string("blk.1.") + reader + ".weight", r, 9) *= s;
+  for (std::size_t i = 0; i < n_embd; ++i) {
+    injected.at("blk.1.ffn_up.weight", 100, i) *= s;
+    injected.at("blk.1.ffn_down.weight", i, 100) /= s;
+  }
+  injected.write(path("injected"));
+  succeed("in", "out", "i8");
+  succeed("injected", "balanced", "i8");
+
+  ModelWeights original = ModelWeights::read(path("in"));
+  ModelWeights a = ModelWeights::read(path("out"), &original),
+               b = ModelWeights::read(path("balanced"), &original);
+  // What a reader makes of a channel is gain times column; of a hidden unit, up row times down column.
+  const auto effective = [](ModelWeights& m, const std::string& maker, const std::string& reader,
+                            bool is_norm) {
+    WeightTensor &w = *m.find(reader), &g = *m.find(maker);
+    double largest = 0;
+    std::vector<double> result;
+    for (std::size_t r = 0; r < w.n_rows(); ++r)
+      for (std::size_t c = 0; c < w.n_cols(); ++c) {
+        const float made = is_norm ? g.values[c] : g.row(c)[3];
+        result.push_back(static_cast<double>(w.row(r)[c]) * static_cast<double>(made));
+        largest = std::max(largest, std::fabs(result.back()));
+      }
+    for (double& value : result) value /= largest;
+    return result;
+  };
+  const auto compare = [&](const std::string& maker, const std::string& reader, bool is_norm) {
+    const auto x = effective(a, maker, reader, is_norm), y = effective(b, maker, reader, is_norm);
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::fabs(x[i] - y[i]));
+    EXPECT_LT(worst, 0.04) << maker << " " << reader;
+  };
+  for (const char* reader : {"attn_q", "attn_k", "attn_v"})
+    compare("blk.0.attn_norm.weight", std::string("blk.0.") + reader + ".weight", true);
+  for (const char* reader : {"ffn_gate", "ffn_up"})
+    compare("blk.1.ffn_norm.weight", std::string("blk.1.") + reader + ".weight", true);
+  compare("blk.1.ffn_up.weight", "blk.1.ffn_down.weight", false);
+  EXPECT_LT(b.find("blk.0.attn_norm.weight")->values[5], 10.0f);
+}
+
+TEST_F(QuantizeTest, writes_plain_files_by_the_rules_of_other_tools) {
+  for (const std::string type : {"f16", "q8_0", "f32"}) {
+    SCOPED_TRACE(type);
+    succeed("in", type, type);
+    const GgufFile out = open(type);
+    const std::string matrix = type == "f16" ? "F16" : type == "q8_0" ? "Q8_0" : "F32";
+    EXPECT_STREQ(out.find_tensor("blk.0.attn_q.weight")->type->name, matrix.c_str());
+    // Rows of 172 are no whole blocks of 32.
+    EXPECT_STREQ(out.find_tensor("blk.0.ffn_down.weight")->type->name,
+                 type == "q8_0" ? "F16" : matrix.c_str());
+    EXPECT_STREQ(out.find_tensor("blk.0.attn_norm.weight")->type->name, "F32");
+    EXPECT_EQ(*out.get_int("general.file_type", 0, 99), type == "f16" ? 1 : type == "q8_0" ? 7 : 0);
+    const GgufFile in = open("in");
+    for (const GgufTensor& source : in.tensors()) {
+      const GgufTensor& t = *out.find_tensor(source.name);
+      std::vector<std::byte> expected(t.n_bytes);
+      const std::size_t n = t.dims[0] * t.dims[1];
+      t.type->encode(expected.data(), reinterpret_cast<const float*>(source.data), n);
+      EXPECT_EQ(std::memcmp(t.data, expected.data(), t.n_bytes), 0) << source.name;
+    }
+  }
+}
+
+TEST_F(QuantizeTest, takes_q8_0_over_without_loss) {
+  succeed("in", "q8_0", "q8_0");
+  succeed("q8_0", "out", "i8");
+  const GgufFile in = open("q8_0"), out = open("out");
+  std::size_t n_kept = 0;
+  for (const GgufTensor& source : in.tensors()) {
+    if (source.type->type != quant::TensorType::q8_0) continue;
+    const auto stack = find_packed(out, source.name, source.dims[1], source.dims[0]);
+    ASSERT_TRUE(stack) << stack.error().message;
+    ASSERT_EQ(stack->matrix(0).shape.variant, quant::VariantI8::g32);
+    std::vector<std::byte> blocks(source.n_bytes);
+    quant::unpack_q8_0_i8(blocks.data(), stack->matrix(0));
+    EXPECT_EQ(std::memcmp(blocks.data(), source.data, source.n_bytes), 0) << source.name;
+    ++n_kept;
+  }
+  EXPECT_EQ(n_kept, 14u);  // all matrices but the two of 172 columns, which are F16
+}
+
+TEST_F(QuantizeTest, refuses_to_replace_its_input) {
+  const std::string before = contents("in");
+  for (const char* type : {"i8", "q8_0", "f16", "f32"}) {
+    fail(run("in", "in", {type, {}, {}}), RUNNEL_BAD_ARGUMENT, {"the same file"});
+    fs::create_symlink(path("in"), path("link"));
+    fail(run("in", "link", {type, {}, {}}), RUNNEL_BAD_ARGUMENT, {"the same file"});
+    fs::remove(path("link"));
+  }
+  EXPECT_EQ(contents("in"), before);
+}
+
+TEST_F(QuantizeTest, names_what_cannot_be_written_or_read) {
+  fail(run("in", "none/out", {"i8", {}, {}}), RUNNEL_IO, {"none/out"});
+  fail(run("none", "out", {"i8", {}, {}}), RUNNEL_IO, {"none"});
+  fail(run("in", "out", {"q4_0", {}, {}}), RUNNEL_BAD_ARGUMENT, {"q4_0", "i8, q8_0, f16 or f32"});
+  fail(run("in", "out", {"f16", "a text", {}}), RUNNEL_BAD_ARGUMENT, {"calibration"});
+  fail(run("in", "out", {"i8", "a text", {}}), RUNNEL_UNSUPPORTED, {"tokenizer"});
+  succeed("in", "out", "i8");
+  fail(run("out", "again", {"i8", {}, {}}), RUNNEL_UNSUPPORTED, {"packed"});
+  EXPECT_EQ(n_files(), 2u);
+}
+
+TEST_F(QuantizeTest, names_weights_that_are_no_numbers) {
+  for (const float value : {INFINITY, -INFINITY, NAN}) {
+    TinyModel model;
+    model.at("blk.1.ffn_down.weight", 21, 170) = value;
+    model.write(path("bad"));
+    for (const char* type : {"i8", "q8_0", "f16"})
+      fail(run("bad", "out", {type, {}, {}}, 2), RUNNEL_BAD_FILE,
+           {"blk.1.ffn_down.weight", "row 21, column 170"});
+  }
+  TinyModel model;
+  model.at("blk.0.attn_k.weight", 31, 63) = 7e4f;
+  model.write(path("bad"));
+  fail(run("bad", "out", {"f16", {}, {}}), RUNNEL_BAD_FILE,
+       {"blk.0.attn_k.weight", "row 31, column 63", "F16"});
+  succeed("bad", "large", "i8");
+  EXPECT_EQ(n_files(), 3u);  // of the failed ones nothing is left
+}
+
+TEST_F(QuantizeTest, can_be_stopped) {
+  for (const char* type : {"i8", "f16"}) {
+    double last = 0;
+    const auto stop = [&](double fraction) {
+      EXPECT_GE(fraction, last);
+      last = fraction;
+      return fraction < 0.5;
+    };
+    fail(run("in", "out", {type, {}, stop}), RUNNEL_STOPPED, {});
+    EXPECT_GE(last, 0.5);
+    EXPECT_EQ(n_files(), 1u);
+    const auto go_on = [&](double fraction) {
+      last = fraction;
+      return true;
+    };
+    ASSERT_TRUE(run("in", "out", {type, {}, go_on}));
+    EXPECT_EQ(last, 1.0);
+    fs::remove(path("out"));
+  }
+}
+
+// With a text: same shapes, other codes, and products nearer to those of the original on other text.
+TEST_F(QuantizeTest, calibrates_with_a_text) {
+  RUNNEL_NEEDS_SHARED("models/stories260K-f32.gguf");
+  fs::copy_file(shared("models/stories260K-f32.gguf"), path("stories"));
+  fail(run("stories", "out", {"i8", "Too short.", {}}), RUNNEL_BAD_ARGUMENT, {"tokens", "128"});
+  std::string text;
+  for (int i = 0; i < 40; ++i)
+    text += "Once upon a time there was a girl named Lily. She had " + std::to_string(i) + " cats. ";
+  succeed("stories", "plain", "i8");
+  ASSERT_TRUE(run("stories", "one", {"i8", text, {}}, 1));
+  ASSERT_TRUE(run("stories", "two", {"i8", text, {}}, 2));
+  EXPECT_EQ(contents("one"), contents("two"));
+  EXPECT_EQ(contents("one").size(), contents("plain").size());
+  EXPECT_NE(contents("one"), contents("plain"));
+}
+
+}  // namespace
+}  // namespace runnel::test
