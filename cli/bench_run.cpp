@@ -73,9 +73,6 @@ class Benchmark {
   // A prompt, and decoding from an empty cache.
   void measure_short(Json& runs) {
     const Session session = open(std::max(plan_.n_prompt, plan_.n_decode + 1));
-    const double cache_bytes_per_token =
-        static_cast<double>(cache_bytes(session.get())) /
-        static_cast<double>(runnel_session_stat(session.get(), RUNNEL_STAT_CACHE_SIZE));
     for (Json& run : runs) {
       set_threads(session.get(), run);
       if (plan_.n_prompt > 0) {
@@ -92,8 +89,7 @@ class Benchmark {
           feed(session.get(), tokens_.data(), 1);
         };
         run["decode"] = speed(plan_.n_decode, restart, [&] { decode(session.get()); });
-        const double mean_seen = static_cast<double>(plan_.n_decode + 1) / 2.0 + 1.0;
-        add_read_limit(run, "decode", mean_seen * cache_bytes_per_token);
+        add_read_limit(run, "decode", plan_.n_decode / 2 + 2);
       }
     }
   }
@@ -114,7 +110,7 @@ class Benchmark {
       set_threads(session.get(), run);
       run["decode_at_depth"] = speed(
           plan_.n_decode, [] {}, [&] { decode(session.get()); });
-      add_read_limit(run, "decode_at_depth", static_cast<double>(cache_bytes(session.get())));
+      add_read_limit(run, "decode_at_depth", plan_.depth);
     }
   }
 
@@ -124,22 +120,28 @@ class Benchmark {
     return open_session(model_, with_window.get());
   }
 
+  std::int64_t n_sinks() const { return std::stoll(runnel_config_get(settings_.config().get(), "sinks")); }
+
   Session open_full() const {
-    const Config defaults = settings_.config();
-    const std::int64_t n_sinks = std::stoll(runnel_config_get(defaults.get(), "sinks"));
-    if (plan_.depth <= n_sinks) {
-      throw UsageError("--depth: expected more than the " + std::to_string(n_sinks) + " sinks, got " +
+    if (plan_.depth <= n_sinks()) {
+      throw UsageError("--depth: expected more than the " + std::to_string(n_sinks()) + " sinks, got " +
                        std::to_string(plan_.depth));
     }
-    return open(plan_.depth - n_sinks);
+    return open(plan_.depth - n_sinks());
+  }
+
+  // That a token reads which sees so many.
+  std::int64_t cache_bytes(std::int64_t n_seen) const {
+    const Config config = settings_.config();
+    set_setting(config.get(), "window", std::to_string(std::max<std::int64_t>(1, n_seen - n_sinks())));
+    set_setting(config.get(), "batch", "1");
+    std::int64_t cache_bytes = 0, scratch_bytes = 0;
+    check(runnel_model_session_bytes(model_, config.get(), &cache_bytes, &scratch_bytes));
+    return cache_bytes;
   }
 
   static void set_threads(runnel_session* session, const Json& run) {
     check(runnel_session_set(session, "threads", std::to_string(run["threads"].get<int>()).c_str()));
-  }
-
-  static std::int64_t cache_bytes(const runnel_session* session) {
-    return runnel_session_stat(session, RUNNEL_STAT_CACHE_BYTES);
   }
 
   void decode(runnel_session* session) const {
@@ -172,11 +174,11 @@ class Benchmark {
               is_int8 ? "int8 multiply-adds" : "f32 multiply-adds");
   }
 
-  void add_read_limit(Json& run, const char* part, double n_cache_bytes) const {
-    const double n_bytes =
-        static_cast<double>(runnel_model_fact(model_, RUNNEL_DECODE_BYTES)) + n_cache_bytes;
-    run[part]["bytes_per_token"] = static_cast<std::int64_t>(n_bytes);
-    add_limit(run[part], run["read_bytes_per_s"].get<double>() / n_bytes, "read bandwidth");
+  void add_read_limit(Json& run, const char* part, std::int64_t n_seen) const {
+    const std::int64_t n_bytes = runnel_model_fact(model_, RUNNEL_DECODE_BYTES) + cache_bytes(n_seen);
+    run[part]["bytes_per_token"] = n_bytes;
+    add_limit(run[part], run["read_bytes_per_s"].get<double>() / static_cast<double>(n_bytes),
+              "read bandwidth");
   }
 
   static void add_limit(Json& part, double tokens_per_s, const char* what) {

@@ -52,7 +52,7 @@ Opened open_and_time(const BenchOptions& options, const runnel_config* config) {
 
 Json bench_report(const BenchOptions& options) {
   const Config config = options.settings.config();
-  for (const std::int32_t n : options.plan.threads) set_setting(config.get(), "threads", std::to_string(n));
+  set_setting(config.get(), "threads", std::to_string(options.plan.threads.back()));
   const Opened opened = open_and_time(options, config.get());
   const runnel_model* model = opened.model.get();
   Json report = {
@@ -139,6 +139,14 @@ void add_count(CLI::App& command, const char* names, std::int64_t& value, std::i
       ->check(whole_number(least, most));
 }
 
+std::string check_thread_list(const std::string& text) {
+  const CLI::Validator check_one = whole_number(1, 1024);
+  for (const std::string& piece : CLI::detail::split(text, ',')) {
+    if (std::string problem = check_one(piece); !problem.empty()) return problem;
+  }
+  return "";
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Run& run) {
@@ -156,14 +164,16 @@ void add_bench(CLI::App& app, Run& run) {
   add_count(command, "--depth", plan.depth, 0, "decode with a full window of so many tokens too");
   add_count(command, "--repeat", plan.n_repeat, 1, "passes that count, of each part");
   plan.threads = {runnel_default_threads()};
+  const auto store_threads = [&plan](const std::vector<std::string>& given) {
+    plan.threads = parse_tokens(given.back());
+    return true;
+  };
   command
-      .add_option("-t,--threads", plan.threads,
+      .add_option("-t,--threads", store_threads,
                   "numbers of threads, as in 1,2; default " + std::to_string(plan.threads[0]))
       ->type_name("LIST")
-      ->delimiter(',')
-      ->check(whole_number(1, 1024))
-      ->expected(1, -1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->expected(1)
+      ->check(CLI::Validator(check_thread_list, ""));
   command.add_flag("--json", options->json, "one JSON object");
   options->settings.add_to(command, {"isa", "sinks", "batch", "cache"});
   command.callback([options, &run] { run = [options] { return run_bench(*options); }; });

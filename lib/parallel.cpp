@@ -48,6 +48,8 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
 #if defined(_OPENMP)
 #pragma omp parallel num_threads(static_cast <int>(n_threads_))
   {
+    // A team of one is no parallel region to OpenMP: what is called from it (OpenBLAS) would start its own.
+    omp_set_num_threads(1);
     Thread thread(barrier_, static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
     work(context, thread);

@@ -140,7 +140,9 @@ class Planner {
     for (const PlannedTensor& tensor : plan.tensors) {
       if (!tensor.is_packed()) continue;
       const auto n_matrices = static_cast<double>(tensor.n_matrices());
-      n_bytes += n_matrices * static_cast<double>(tensor.shape.bytes());
+      const double fill = static_cast<double>(tensor.shape.n_panels() * quant::i8_panel_rows) /
+                          static_cast<double>(tensor.shape.n_rows);
+      n_bytes += n_matrices * static_cast<double>(tensor.shape.bytes()) / fill;
       n_weights +=
           n_matrices * static_cast<double>(tensor.shape.n_rows) * static_cast<double>(tensor.shape.n_cols);
     }

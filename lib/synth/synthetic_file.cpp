@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "lib/machine.h"
 #include "lib/io/gguf_writer.h"
 #include "lib/io/memory_output.h"
+#include "lib/machine.h"
 #include "lib/parallel.h"
 #include "lib/session.h"
 #include "lib/synth/random_weights.h"

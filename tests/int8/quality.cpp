@@ -26,7 +26,7 @@ double log_sum(const float* logits, std::size_t n) {
 // A model that reads chunk after chunk.
 class Reader {
  public:
-  Reader(Run& run, std::size_t n_chunk)
+  Reader(ModelRun& run, std::size_t n_chunk)
       : model_(require(Model::open(run.path, {}))),
         kernels_(simd::select(nullptr, simd::cpu_features(), &row_)),
         size_{.n_prefix = 0,
@@ -103,7 +103,7 @@ void Changes::see(const Observation& what) noexcept {
   for (std::size_t t = 0; change && t < what.n_tok; ++t) change(row(t), what.n_cols);
 }
 
-Figures compare(Run& original, Run& model, const std::vector<std::vector<Token>>& chunks) {
+Figures compare(ModelRun& original, ModelRun& model, const std::vector<std::vector<Token>>& chunks) {
   const std::size_t n_chunk = chunks.front().size();
   Reader base(original, n_chunk), other(model, n_chunk);
   const std::size_t n_vocab = base.n_vocab(), first = n_chunk / 2;

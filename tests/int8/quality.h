@@ -53,13 +53,13 @@ struct Figures {
 };
 
 // A model, and how it is run.
-struct Run {
+struct ModelRun {
   std::string path;
   Changes changes;
 };
 
 // Both read the chunks, each from an empty f32 cache; the second half of each is scored.
-Figures compare(Run& original, Run& model, const std::vector<std::vector<Token>>& chunks);
+Figures compare(ModelRun& original, ModelRun& model, const std::vector<std::vector<Token>>& chunks);
 
 // A text as the model's chunks, with BOS at the start of each where it wants one; at most n_chunks from
 // `first` on.

@@ -140,6 +140,12 @@ constexpr Kind kinds[] = {
      [](Random& r, std::size_t, std::size_t) {
        return static_cast<float>(r.bits() % 64 == 0 ? 4 + r.bits() % 3 : r.bits() % 2);
      }},
+    // In most blocks 1 is the largest: twice that is not carried, the next number is.
+    {"at the threshold",
+     [](Random& r, std::size_t i, std::size_t) {
+       if (i / 32 % 3 != 1) return i % 32 == 0 ? 1.0f : r.uniform();
+       return r.bits() % 8 != 0 ? 2.0f : std::nextafter(2.0f, 3.0f);
+     }},
     {"zeros", [](Random&, std::size_t, std::size_t) { return 0.0f; }},
     {"minus zeros", [](Random&, std::size_t, std::size_t) { return -0.0f; }},
     {"mostly zeros",

@@ -181,8 +181,8 @@ TEST_F(QuantizeTest, balances_injected_outliers_away) {
   for (const char* reader : {"ffn_gate", "ffn_up"})
     for (std::size_t r = 0; r < n_ff; ++r) injected.at(std::string("blk.1.") + reader + ".weight", r, 9) *= s;
   for (std::size_t i = 0; i < n_embd; ++i) {
-    injected.at("blk.1.ffn_up.weight", 100, i) *= s;
-    injected.at("blk.1.ffn_down.weight", i, 100) /= s;
+    injected.at("blk.0.ffn_up.weight", 100, i) *= s;
+    injected.at("blk.0.ffn_down.weight", i, 100) /= s;
   }
   injected.write(path("injected"));
   succeed("in", "out", "i8");
@@ -216,7 +216,7 @@ TEST_F(QuantizeTest, balances_injected_outliers_away) {
     compare("blk.0.attn_norm.weight", std::string("blk.0.") + reader + ".weight", true);
   for (const char* reader : {"ffn_gate", "ffn_up"})
     compare("blk.1.ffn_norm.weight", std::string("blk.1.") + reader + ".weight", true);
-  compare("blk.1.ffn_up.weight", "blk.1.ffn_down.weight", false);
+  compare("blk.0.ffn_up.weight", "blk.0.ffn_down.weight", false);
   EXPECT_LT(b.find("blk.0.attn_norm.weight")->values[5], 10.0f);
 }
 

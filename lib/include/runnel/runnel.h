@@ -249,11 +249,11 @@ typedef enum runnel_stat {
 
 RUNNEL_API int64_t runnel_session_stat(const runnel_session* session, runnel_stat stat);
 
-/* ---- looking inside ------------------------------------------------------------------------------------- */
+/* ---- looking inside ------------------------------------------------------------------------------------ */
 
 /* Where in the forward pass a row of activations is. */
 typedef enum runnel_site {
-  RUNNEL_SITE_STREAM = 0,     /* the residual stream as a layer finds it; layer n_layer: as the last one leaves it */
+  RUNNEL_SITE_STREAM = 0,     /* the residual stream as a layer finds it; n_layer: as the last leaves it */
   RUNNEL_SITE_ATTN_IN = 1,    /* what q, k and v read */
   RUNNEL_SITE_ATTN_OUT = 2,   /* what attention's output matrix reads */
   RUNNEL_SITE_FFN_IN = 3,     /* what the feed-forward network reads */
@@ -262,18 +262,20 @@ typedef enum runnel_site {
 } runnel_site;
 
 /* One token's row [n] at a site; valid during the call. */
-typedef void (*runnel_rows_fn)(void* user, runnel_site site, int32_t layer, int64_t position, const float* values,
-                               size_t n);
+typedef void (*runnel_rows_fn)(void* user, runnel_site site, int32_t layer, int64_t position,
+                               const float* values, size_t n);
 /* The share, 0 to 1, of a query's attention that goes to the pinned prefix (the setting "sinks"). */
 typedef void (*runnel_mass_fn)(void* user, int32_t layer, int32_t head, int64_t position, float mass);
 
-/* Shows what the session computes from now on; both callbacks NULL: no more. Either may be NULL. They are called one
- * at a time, from any of the session's threads, while a feed or generate runs, and must not call the session. */
+/* Shows what the session computes from now on; both callbacks NULL: no more. Either may be NULL. They are
+ * called one at a time, from any of the session's threads, while a feed or generate runs, and must not call
+ * the session. */
 RUNNEL_API runnel_status runnel_session_observe(runnel_session* session, runnel_rows_fn on_rows,
                                                 runnel_mass_fn on_mass, void* user);
 
-/* What int8 costs a row of activations [n]: squared error over squared norm, with entries far outside the rest carried
- * in float as runnel's products do (carry not 0), or all of them in int8. NaN for a row that is not finite. */
+/* What int8 costs a row of activations [n]: squared error over squared norm, with entries far outside the
+ * rest carried in float as runnel's products do (carry not 0), or all of them in int8. NaN for a row that is
+ * not finite. */
 RUNNEL_API double runnel_int8_error(const float* values, size_t n, int carry);
 
 /* ---- chat ---------------------------------------------------------------------------------------------- */

@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+"""Runnel beside llama.cpp: the same model with random weights, the same tokens, turn by turn.
+
+Makes the model with `runnel synth`, installs llama-cpp-python (built for this machine) into a virtual environment,
+starts one process for each contender, has them work in turns, one at a time, and prints medians and their ratios:
+
+    side_by_side.py --build build --shape tinyllama-1.1b --type q8_0 --threads 1,2 --depth 4096
+
+What the rows and columns mean is told in README.md beside this file.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+PEER = "llama-cpp-python"
+
+
+# ---- The contenders, each driven through its own C interface. Tokens are fed, not sampled, by both.
+
+
+def tokens_for(n, n_vocab):
+    return [(i * 7919 + 13) % n_vocab for i in range(n)]
+
+
+class Runnel:
+    def __init__(self, options):
+        self.lib = lib = ctypes.CDLL(options["library"])
+        lib.runnel_last_error.restype = ctypes.c_char_p
+        lib.runnel_model_fact.restype = ctypes.c_int64
+        model = ctypes.c_void_p()
+        self.check(lib.runnel_model_open(options["model"].encode(), None, ctypes.byref(model)))
+        self.model, self.options = model, options
+        self.n_vocab = lib.runnel_model_fact(model, 0)
+        self.tokens = (ctypes.c_int32 * options["n_most"])(*tokens_for(options["n_most"], self.n_vocab))
+        self.open(max(options["n_prompt"], options["n_decode"] + 1))
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.lib.runnel_last_error().decode())
+
+    def open(self, window):
+        config = ctypes.c_void_p()
+        self.check(self.lib.runnel_config_new(ctypes.byref(config)))
+        for name, value in (("window", window), ("sinks", 4), ("cache", self.options["cache"])):
+            self.check(self.lib.runnel_config_set(config, name.encode(), str(value).encode()))
+        self.session = ctypes.c_void_p()
+        self.check(self.lib.runnel_session_open(self.model, config, ctypes.byref(self.session)))
+        self.lib.runnel_config_free(config)
+
+    def feed(self, begin, n):
+        tokens = ctypes.cast(ctypes.byref(self.tokens, begin * 4), ctypes.c_void_p)
+        self.check(self.lib.runnel_session_feed(self.session, tokens, ctypes.c_size_t(n), None, None))
+
+    def threads(self, n):
+        self.check(self.lib.runnel_session_set(self.session, b"threads", str(n).encode()))
+
+    def clear(self):
+        self.check(self.lib.runnel_session_reset(self.session))
+
+    def prompt(self, n):
+        self.feed(0, n)
+
+    def step(self, i):
+        self.feed(i, 1)
+
+    # A window of `depth` tokens, filled: from here on each token pushes one out.
+    def fill(self, depth, threads):
+        self.lib.runnel_session_close(self.session)
+        self.open(depth - 4)
+        self.threads(threads)
+        self.feed(0, depth)
+
+    def rewind(self, depth):
+        pass
+
+
+class LlamaCpp:
+    def __init__(self, options):
+        import llama_cpp
+
+        self.api = api = llama_cpp
+        self.log = api.llama_log_callback(lambda level, text, user: None)
+        api.llama_log_set(self.log, None)
+        api.llama_backend_init()
+        params = api.llama_model_default_params()
+        params.use_extra_bufts = options["repack"]
+        self.model = api.llama_model_load_from_file(options["model"].encode(), params)
+        if not self.model:
+            raise RuntimeError("cannot load " + options["model"])
+        self.n_vocab = api.llama_vocab_n_tokens(api.llama_model_get_vocab(self.model))
+        self.tokens = (ctypes.c_int32 * options["n_most"])(*tokens_for(options["n_most"], self.n_vocab))
+        params = api.llama_context_default_params()
+        params.n_ctx = max(options["n_prompt"], options["n_decode"] + 1, options["depth"] + options["n_decode"])
+        params.n_batch = params.n_ubatch = 512
+        params.type_k = params.type_v = {"f16": 1, "q8_0": 8}[options["cache"]]
+        self.context = api.llama_init_from_model(self.model, params)
+        if not self.context:
+            raise RuntimeError("cannot make a context")
+        self.memory = api.llama_get_memory(self.context)
+
+    def feed(self, begin, n):
+        for at in range(begin, begin + n, 512):
+            first = ctypes.cast(ctypes.byref(self.tokens, at * 4), ctypes.POINTER(ctypes.c_int32))
+            batch = self.api.llama_batch_get_one(first, min(512, begin + n - at))
+            if self.api.llama_decode(self.context, batch) != 0:
+                raise RuntimeError("llama_decode failed")
+        self.api.llama_synchronize(self.context)
+
+    def threads(self, n):
+        self.api.llama_set_n_threads(self.context, n, n)
+
+    def clear(self):
+        self.api.llama_memory_clear(self.memory, True)
+
+    def prompt(self, n):
+        self.feed(0, n)
+
+    def step(self, i):
+        self.feed(i, 1)
+
+    def fill(self, depth, threads):
+        self.threads(threads)
+        self.clear()
+        self.feed(0, depth)
+
+    # It cannot stream: what was decoded is dropped again.
+    def rewind(self, depth):
+        self.api.llama_memory_seq_rm(self.memory, 0, depth, -1)
+
+
+def resident_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def work(options):
+    """A contender's process: one request a line on standard input, one answer a line on standard output."""
+    before = resident_bytes()
+    start = time.perf_counter()
+    contender = {"runnel": Runnel, "llama.cpp": LlamaCpp}[options["engine"]](options)
+    contender.threads(options["threads"])
+    load_s = time.perf_counter() - start
+    contender.clear()
+    contender.step(0)
+    first_token_s = time.perf_counter() - start
+
+    def timed(call):
+        begin = time.perf_counter()
+        call()
+        return time.perf_counter() - begin
+
+    def decode():
+        for i in range(options["n_decode"]):
+            contender.step(i)
+
+    def answer(request):
+        part, threads = request["part"], request["threads"]
+        contender.threads(threads)
+        if part == "prompt":
+            contender.clear()
+            return options["n_prompt"] / timed(lambda: contender.prompt(options["n_prompt"]))
+        if part == "decode":
+            contender.clear()
+            contender.step(0)
+            return options["n_decode"] / timed(decode)
+        if part == "fill":
+            return options["depth"] / timed(lambda: contender.fill(options["depth"], threads))
+        if part == "decode at depth":
+            contender.rewind(options["depth"])
+            return options["n_decode"] / timed(decode)
+        if part == "facts":
+            return {"load_s": load_s, "first_token_s": first_token_s, "memory_bytes": resident_bytes() - before}
+        raise ValueError(part)
+
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), flush=True)
+
+
+class Worker:
+    def __init__(self, python, options):
+        self.name = options["name"]
+        command = [python, __file__, "--work", json.dumps(options)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, part, threads):
+        self.process.stdin.write(json.dumps({"part": part, "threads": threads}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.name}: ended with code {self.process.wait()} in part '{part}'")
+        return json.loads(line)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+# ---- The comparison
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def install_peer(venv):
+    """Builds the peer for this processor, once; the virtual environment's Python."""
+    python = venv / "bin" / "python"
+    installed = python.exists() and subprocess.run([python, "-c", "import llama_cpp"], capture_output=True)
+    if not installed or installed.returncode != 0:
+        note(f"installing {PEER} into {venv}: it is compiled, which takes some minutes")
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        environment = dict(os.environ, CMAKE_ARGS="-DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-binary", PEER, PEER], check=True, env=environment)
+    return python
+
+
+def make_model(options, folder):
+    if options.model:
+        return options.model
+    path = folder / f"{options.shape}-{options.type}.gguf"
+    if not path.exists():
+        note(f"making {path}")
+        command = [options.build / "runnel", "synth", "--shape", options.shape, "--type", options.type, path]
+        subprocess.run(command, check=True)
+    return path
+
+
+def pack(options, model, folder):
+    path = folder / (model.stem + "-packed.gguf")
+    if not path.exists():
+        note(f"packing {path}")
+        subprocess.run([options.build / "runnel", "quantize", model, path, "--type", "i8"], check=True)
+    return path
+
+
+def contenders(options, model, folder):
+    common = {
+        "n_prompt": options.prompt,
+        "n_decode": options.decode,
+        "depth": options.depth,
+        "n_most": max(options.prompt, options.decode, options.depth, 1),
+        "threads": max(options.threads),
+    }
+    library = str(options.build / "lib" / "librunnel.so")
+    runnel = dict(common, engine="runnel", library=library, model=str(model))
+    peer = dict(common, engine="llama.cpp", repack=not options.no_repack, model=str(model))
+    chosen = [
+        dict(runnel, name="runnel, f16 cache", cache="f16"),
+        dict(runnel, name="runnel, int8 cache", cache="int8"),
+        dict(peer, name="llama.cpp, f16 cache", cache="f16"),
+        dict(peer, name="llama.cpp, q8_0 cache", cache="q8_0"),
+    ]
+    if options.packed:
+        packed = str(pack(options, model, folder))
+        chosen[0:0] = [
+            dict(runnel, name="runnel packed, f16 cache", cache="f16", model=packed),
+            dict(runnel, name="runnel packed, int8 cache", cache="int8", model=packed),
+        ]
+    return [one for one in chosen if not options.only or any(part in one["name"] for part in options.only)]
+
+
+def compare(workers, options):
+    """{(part, threads): {contender: [tokens a second, ...]}}, in turns."""
+    parts = [("prompt", options.prompt), ("decode", options.decode), ("decode at depth", options.decode * options.depth)]
+    results = {}
+    for part, size in parts:
+        if size == 0:
+            continue
+        if part == "decode at depth":
+            for worker in workers:
+                note(f"filling the window: {worker.name}")
+                worker.ask("fill", max(options.threads))
+        for threads in options.threads:
+            rates = results[part, threads] = {worker.name: [] for worker in workers}
+            for turn in range(options.repeat + 1):
+                for worker in workers:
+                    rate = worker.ask(part, threads)
+                    if turn > 0:  # the first warms up
+                        rates[worker.name].append(rate)
+            note(f"{part}, threads {threads}: " + ", ".join(f"{statistics.median(r):.4g}" for r in rates.values()))
+    return results
+
+
+def ratio_columns(names):
+    """Pairs of contenders to divide: each of runnel's by each of the peer's."""
+    ours = [name for name in names if name.startswith("runnel")]
+    peers = [name for name in names if name.startswith("llama")]
+    return [(a, b) for a in ours for b in peers]
+
+
+def part_name(part, options):
+    return {"prompt": f"prompt of {options.prompt}", "decode at depth": f"decode at {options.depth}"}.get(part, part)
+
+
+def table(rows):
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def tables(results, facts, names, options):
+    """Rates and their spread; ratios; load time and memory."""
+    rates = [["tokens/s", "threads", *names]]
+    ratios = [["ratio", "threads", *(f"{a} : {b}" for a, b in ratio_columns(names))]]
+    for (part, threads), by_name in results.items():
+        medians = {name: statistics.median(by_name[name]) for name in names}
+        head = [part_name(part, options), str(threads)]
+        rates.append(head + [f"{medians[n]:.4g} ({min(by_name[n]):.4g}-{max(by_name[n]):.4g})" for n in names])
+        ratios.append(head + [f"{medians[a] / medians[b]:.2f}" for a, b in ratio_columns(names)])
+    costs = [["", *names]]
+    for label, key, scale, unit in (
+        ("load", "load_s", 1e3, "ms"),
+        ("first token", "first_token_s", 1e3, "ms"),
+        ("peak memory", "memory_bytes", 2**-20, "MiB"),
+    ):
+        costs.append([label] + [f"{facts[name][key] * scale:.0f} {unit}" for name in names])
+    return [rates, ratios, costs] if len(ratios[0]) > 2 else [rates, costs]
+
+
+def machine():
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            name = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{name}, {os.cpu_count()} threads, {time.strftime('%Y-%m-%d')}"
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "runnel-bench"
+    parser.add_argument("--build", type=pathlib.Path, default="build", help="runnel's build directory")
+    parser.add_argument("--venv", type=pathlib.Path, default=cache / "venv", help="where the peer is, or is to be")
+    parser.add_argument("--folder", type=pathlib.Path, help="where models are kept; default: a temporary one")
+    parser.add_argument("--model", type=pathlib.Path, help="a GGUF file in place of --shape and --type")
+    parser.add_argument("--shape", default="tinyllama-1.1b")
+    parser.add_argument("--type", default="q8_0")
+    parser.add_argument("--packed", action="store_true", help="runnel also on the same weights packed as int8")
+    parser.add_argument("--prompt", type=int, default=512, help="tokens; 0: no such part")
+    parser.add_argument("--decode", type=int, default=64, help="tokens decoded one by one; 0: no such part")
+    parser.add_argument("--depth", type=int, default=0, help="tokens in the cache while decoding; 0: no such part")
+    parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2])
+    parser.add_argument("--repeat", type=int, default=5, help="turns that count")
+    parser.add_argument("--only", action="append", help="contenders with this in their name; may be repeated")
+    parser.add_argument("--no-repack", action="store_true", help="the peer without its own packed layouts (and AMX)")
+    parser.add_argument("--json", action="store_true", help="every measurement, as JSON")
+    return parser.parse_args()
+
+
+def main():
+    if len(sys.argv) > 1 and sys.argv[1] == "--work":
+        return work(json.loads(sys.argv[2]))
+    options = parse()
+    python = install_peer(options.venv)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or pathlib.Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        model = make_model(options, folder)
+        workers = [Worker(python, one) for one in contenders(options, model, folder)]
+        facts = {worker.name: worker.ask("facts", max(options.threads)) for worker in workers}
+        results = compare(workers, options)
+        for worker in workers:
+            worker.close()
+    names = [worker.name for worker in workers]
+    if options.json:
+        measured = [{"part": part, "threads": n, "tokens_per_s": rates} for (part, n), rates in results.items()]
+        print(json.dumps({"machine": machine(), "model": model.name, "facts": facts, "results": measured}, indent=2))
+    else:
+        print(f"{model.name}; {machine()}; medians of {options.repeat}\n")
+        print("\n\n".join(table(rows) for rows in tables(results, facts, names, options)))
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+// Int8 against Q8_0 arithmetic, and with outliers, on a real model and text that calibration has not seen.
+// The full tables: int8-tables.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/quantize/pack_plan.h"
+#include "tests/int8/quality.h"
+#include "tests/support/paths.h"
+
+namespace runnel::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* model_path = "models/stories260K-f32.gguf";
+constexpr const char* text_path = "text/tinystories_val_decoded.txt";
+constexpr std::size_t n_chunk = 256;
+
+class Int8Quality : public testing::Test {
+ protected:
+  void SetUp() override {
+    RUNNEL_NEEDS_SHARED(model_path);
+    RUNNEL_NEEDS_SHARED(text_path);
+    folder_ = fs::temp_directory_path() / ("runnel_int8_quality_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    model_ = shared(model_path);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const char* name) const { return (folder_ / name).string(); }
+
+  static std::string text(std::size_t begin, std::size_t n) {
+    std::ifstream in(shared(text_path), std::ios::binary);
+    in.seekg(static_cast<std::streamoff>(begin));
+    std::string part(n, '\0');
+    in.read(part.data(), static_cast<std::streamsize>(n));
+    return part;
+  }
+  static std::string calibration() { return text(800'000, 30'000); }
+  std::vector<std::vector<Token>> chunks(std::size_t n) const {
+    return chunks_of(model_, text(100'000, n * n_chunk * 6), n_chunk, n);
+  }
+
+  // llama.cpp's arithmetic: weights and activations in blocks of 32 with an f16 scale.
+  ModelRun q8_0(const std::string& in) const {
+    const ChangeRow block = [](float* row, std::size_t n) { round_to_int8(row, n, 32, true); };
+    write_rounded(in, path("q8_0"), block, block);
+    ModelRun run{path("q8_0"), {}};
+    run.changes.reads = block;
+    return run;
+  }
+
+  fs::path folder_;
+  std::string model_;
+};
+
+TEST_F(Int8Quality, calibrated_is_nearer_to_the_original_than_q8_0) {
+  const auto test_chunks = chunks(40);
+  ModelRun original{model_, {}}, reference = q8_0(model_);
+  pack(model_, path("i8"), calibration());
+  ModelRun own{path("i8"), {}};
+  const Figures bar = compare(original, reference, test_chunks),
+                figures = compare(original, own, test_chunks);
+  EXPECT_GT(bar.kl, 1e-4);  // the reference does round
+  EXPECT_LT(figures.kl, bar.kl);
+  EXPECT_GT(figures.same_top, bar.same_top - bar.same_top_error);
+}
+
+TEST_F(Int8Quality, takes_no_more_bits_than_it_says) {
+  for (const std::string& path : {model_, shared("models/babyllama-f32.gguf"), demo_model()}) {
+    if (!fs::exists(path)) continue;
+    const auto model = Model::open(path, {});
+    ASSERT_TRUE(model) << model.error().message;
+    const double bits = plan_packing(**model, true).bits_per_weight;
+    EXPECT_LE(bits, 8.25) << path;
+    EXPECT_GT(bits, 8.125) << path;
+  }
+}
+
+// Channels of weights that carry s times more, with and without a text.
+TEST_F(Int8Quality, outlying_channels_cost_nothing) {
+  const auto test_chunks = chunks(6);
+  ModelRun original{model_, {}};
+  for (const std::string& text : {std::string(), calibration()}) {
+    double at_1 = 0;
+    for (const float s : {1.0f, 100.0f, 10'000.0f}) {
+      write_with_outliers(model_, path("outliers"), s, 3);
+      pack(path("outliers"), path("i8"), text);
+      ModelRun own{path("i8"), {}};
+      const Figures figures = compare(original, own, test_chunks);
+      EXPECT_TRUE(figures.finite);
+      if (s == 1.0f) at_1 = figures.kl;
+      EXPECT_LT(figures.kl, 1.5 * at_1) << "s " << s << (text.empty() ? "" : ", calibrated");
+    }
+  }
+  ModelRun broken = q8_0(path("outliers"));  // what this is held against does break
+  EXPECT_GT(compare(original, broken, test_chunks).kl, 1.0);
+}
+
+// Entries of some tokens' hidden state that are k times the others, weights unchanged.
+TEST_F(Int8Quality, massive_activations_cost_little) {
+  const auto test_chunks = chunks(6);
+  pack(model_, path("i8"), "");
+  double at_0 = 0;
+  for (const double k : {0.0, 1e3, 1e4, 1e6, 1e9}) {
+    ModelRun original{model_, {}}, own{path("i8"), {}};
+    original.changes.stream_factor = own.changes.stream_factor = k;
+    const Figures figures = compare(original, own, test_chunks);
+    EXPECT_TRUE(figures.finite) << k;
+    if (k == 0) at_0 = figures.kl;
+    EXPECT_LT(figures.kl, 1.5 * at_0) << k;
+  }
+}
+
+}  // namespace
+}  // namespace runnel::test
