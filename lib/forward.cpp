@@ -108,7 +108,8 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
   const Shape& shape = model_.shape();
   team.run([&](Thread& thread) {
     const Linear& output = model_.weights().output;
-    const Input hidden{{h_.row(begin), h_.n_cols}, int8_in_.of(h_.n_cols).tokens(begin)};
+    const Input hidden{{h_.row(begin), h_.n_cols},
+                       int8_in_.empty() ? quant::ActivationsI8{} : int8_in_.of(h_.n_cols).tokens(begin)};
     linear(thread, output, hidden, {logits_.data(), shape.n_vocab}, end - begin);
     const Range rows = own_rows(thread, output, end - begin);
     for (std::size_t t = 0; t < end - begin; ++t) {

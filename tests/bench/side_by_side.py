@@ -290,13 +290,6 @@ def compare(workers, options):
     return results
 
 
-def ratio_columns(names):
-    """Pairs of contenders to divide: each of runnel's by each of the peer's."""
-    ours = [name for name in names if name.startswith("runnel")]
-    peers = [name for name in names if name.startswith("llama")]
-    return [(a, b) for a in ours for b in peers]
-
-
 def part_name(part, options):
     return {"prompt": f"prompt of {options.prompt}", "decode at depth": f"decode at {options.depth}"}.get(part, part)
 
@@ -309,14 +302,16 @@ def table(rows):
 
 
 def tables(results, facts, names, options):
-    """Rates and their spread; ratios; load time and memory."""
+    """Rates and their spread; each of runnel's divided by each of the peer's; load time and memory."""
+    ours = [name for name in names if name.startswith("runnel")]
+    peers = [name for name in names if not name.startswith("runnel")]
     rates = [["tokens/s", "threads", *names]]
-    ratios = [["ratio", "threads", *(f"{a} : {b}" for a, b in ratio_columns(names))]]
+    ratios = [["ratio", "threads", "of", *(f"to {name}" for name in peers)]]
     for (part, threads), by_name in results.items():
         medians = {name: statistics.median(by_name[name]) for name in names}
         head = [part_name(part, options), str(threads)]
         rates.append(head + [f"{medians[n]:.4g} ({min(by_name[n]):.4g}-{max(by_name[n]):.4g})" for n in names])
-        ratios.append(head + [f"{medians[a] / medians[b]:.2f}" for a, b in ratio_columns(names)])
+        ratios += [head + [a] + [f"{medians[a] / medians[b]:.2f}" for b in peers] for a in ours]
     costs = [["", *names]]
     for label, key, scale, unit in (
         ("load", "load_s", 1e3, "ms"),
@@ -324,7 +319,7 @@ def tables(results, facts, names, options):
         ("peak memory", "memory_bytes", 2**-20, "MiB"),
     ):
         costs.append([label] + [f"{facts[name][key] * scale:.0f} {unit}" for name in names])
-    return [rates, ratios, costs] if len(ratios[0]) > 2 else [rates, costs]
+    return [rates, ratios, costs] if ours and peers else [rates, costs]
 
 
 def machine():

@@ -5,7 +5,7 @@ import re
 
 import e2e
 
-COMMANDS = ("chat", "generate", "info", "tokenize", "perplexity", "logits")
+COMMANDS = ("chat", "generate", "info", "tokenize", "perplexity", "logits", "bench", "synth")
 
 
 class Info(e2e.TestCase):
