@@ -5,7 +5,7 @@
 namespace runnel::simd {
 namespace {
 
-// Hides a register's value from the compiler, which would else see that nothing depends on the work.
+// Hides a register's value from the compiler, which would else work it out by itself.
 template <class Register>
 inline void hide(Register& value) noexcept {
 #if defined(__x86_64__)

@@ -6,19 +6,26 @@
 namespace runnel::simd {
 namespace {
 
-// Several cache lines at a time, each word with a sum of its own, so that nothing but the reads takes time.
+// From four places at once, as the products with a vector do it: one stream alone does not keep the memory
+// busy. Each word of a cache line has a sum of its own, so that nothing but the reads takes time.
 std::uint64_t read_words(const std::uint64_t* p, size_t n) noexcept {
-  constexpr size_t step = 32;
-  constexpr size_t ahead = 256;  // words: 2 KB
-  std::uint64_t sums[step] = {};
-  size_t i = 0;
-  for (; i + step <= n; i += step) {
-    for (size_t j = 0; j < step; j += 8) prefetch(p + i + j, ahead);
-    for (size_t j = 0; j < step; ++j) sums[j] ^= p[i + j];
+  constexpr size_t n_streams = 4;
+  constexpr size_t line = 8;     // words
+  constexpr size_t ahead = 192;  // words: 1.5 KB
+  std::uint64_t sums[n_streams][line] = {};
+  const size_t part = n / (n_streams * line) * line;
+  for (size_t i = 0; i < part; i += line) {
+    for (size_t s = 0; s < n_streams; ++s) {
+      const std::uint64_t* words = p + s * part + i;
+      prefetch(words, ahead);
+      for (size_t j = 0; j < line; ++j) sums[s][j] ^= words[j];
+    }
   }
-  for (; i < n; ++i) sums[0] ^= p[i];
   std::uint64_t all = 0;
-  for (const std::uint64_t sum : sums) all ^= sum;
+  for (size_t i = n_streams * part; i < n; ++i) all ^= p[i];
+  for (const auto& stream : sums) {
+    for (const std::uint64_t sum : stream) all ^= sum;
+  }
   return all;
 }
 
@@ -26,14 +33,17 @@ std::uint64_t peak_f32(size_t n) noexcept {
   auto one = F32(1.0f).data;
   hide(one);
   decltype(one) sums[n_peak_sums];
-  for (auto& sum : sums) sum = F32(0.0f).data;
+  RUNNEL_UNROLL
+  for (auto& sum : sums) {
+    sum = F32(0.0f).data;
+    hide(sum);  // or they would all be the same, and one
+  }
   for (size_t i = 0; i < n; ++i) {
-    for (auto& sum : sums) {
-      sum = fmadd(one, one, sum).data;
-      hide(sum);
-    }
+    RUNNEL_UNROLL
+    for (auto& sum : sums) sum = fmadd(one, one, sum).data;
   }
   std::uint64_t total = 0;
+  RUNNEL_UNROLL
   for (const auto& sum : sums) {
     float all[lanes];
     store(all, sum);

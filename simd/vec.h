@@ -15,6 +15,13 @@
 namespace runnel::simd {
 namespace {
 
+// Before a loop over an array of vectors: without being unrolled in full they could not be registers.
+#if defined(__clang__)
+#define RUNNEL_UNROLL _Pragma("unroll")
+#else
+#define RUNNEL_UNROLL _Pragma("GCC unroll 64")
+#endif
+
 using F32 = xsimd::batch<float>;
 constexpr size_t lanes = F32::size;
 constexpr float infinity = std::numeric_limits<float>::infinity();

@@ -50,16 +50,21 @@ inline Bytes add_dots(Bytes sum, Bytes a, Bytes b) noexcept {
 
 std::uint64_t peak_i8(size_t n) noexcept {
   Bytes one = all_ones();
-  Bytes sums[n_peak_sums / 2];  // leaves registers for products in between
-  for (auto& sum : sums) sum = no_sums();
+  Bytes sums[n_peak_sums];
+  RUNNEL_UNROLL
+  for (auto& sum : sums) {
+    sum = no_sums();
+    hide(sum);  // or they would all be the same, and one
+  }
   for (size_t i = 0; i < n; ++i) {
+    RUNNEL_UNROLL
     for (auto& sum : sums) {
-      hide(one);
+      hide(one);  // or products would be made before the loop
       sum = add_dots(sum, one, one);
-      hide(sum);
     }
   }
   std::uint64_t total = 0;
+  RUNNEL_UNROLL
   for (const auto& sum : sums) {
     std::int32_t all[sizeof sum / sizeof(std::int32_t)];
     __builtin_memcpy(all, &sum, sizeof sum);

@@ -8,13 +8,6 @@
 namespace runnel::simd {
 namespace {
 
-// Before a loop over the vectors of a tile: without being unrolled in full they could not be registers.
-#if defined(__clang__)
-#define RUNNEL_UNROLL _Pragma("unroll")
-#else
-#define RUNNEL_UNROLL _Pragma("GCC unroll 64")
-#endif
-
 constexpr size_t block_steps = quant::i8_block / quant::i8_step_cols;
 constexpr size_t block_bytes = block_steps * quant::i8_step_bytes;  // of one panel
 

@@ -2,7 +2,7 @@
 // the products with a vector, a loop of fused multiply-adds for the others.
 //
 //   bench_kernels --benchmark_filter='matvec|read'
-//   OMP_NUM_THREADS=1 bench_kernels --benchmark_filter='matmul|sgemm|fma'
+//   OMP_NUM_THREADS=1 bench_kernels --benchmark_filter='matmul|sgemm|peak'
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -13,7 +13,6 @@
 #include "quant/float16.h"
 #include "quant/q8_0.h"
 #include "simd/kernels.h"
-#include "tests/bench/peaks.h"
 #if defined(RUNNEL_BENCH_BLAS)
 #include <cblas.h>
 #endif
@@ -64,9 +63,9 @@ void set_flops(benchmark::State& state, size_t flops) {
                                    Counter::kIsRate, Counter::kIs1000);
 }
 
-void bench_read(benchmark::State& state) {
-  const void* memory = weights().data();
-  for (auto _ : state) benchmark::DoNotOptimize(read_all(memory, weight_bytes));
+void bench_read(benchmark::State& state, decltype(Kernels::read_words) fn) {
+  const auto* words = reinterpret_cast<const std::uint64_t*>(weights().data());
+  for (auto _ : state) benchmark::DoNotOptimize(fn(words, weight_bytes / sizeof *words));
   set_bytes(state, weight_bytes);
 }
 
@@ -84,11 +83,12 @@ void bench_matvec(benchmark::State& state, Fn fn, size_t row_bytes) {
   set_bytes(state, n_rows * row_bytes);
 }
 
-void bench_fma(benchmark::State& state, FmaLoop loop) {
+// Either of the two; reports an addition and a multiplication for each multiply-add.
+void bench_peak(benchmark::State& state, decltype(Kernels::peak_f32) fn) {
   constexpr size_t rounds = 1'000'000;
-  size_t flops = 0;
-  for (auto _ : state) flops = loop(rounds);
-  set_flops(state, flops);
+  size_t n_multiply_adds = 0;
+  for (auto _ : state) n_multiply_adds = fn(rounds);
+  set_flops(state, 2 * n_multiply_adds);
 }
 
 struct MatmulShape {
@@ -218,6 +218,10 @@ void register_row(const std::string& isa, const Kernels& k) {
   const auto matvec = [&](const char* kernel, auto bench) {
     benchmark::RegisterBenchmark(name(kernel).c_str(), bench)->Unit(benchmark::kMillisecond);
   };
+  benchmark::RegisterBenchmark(name("read_words").c_str(), bench_read, k.read_words)
+      ->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark(name("peak_f32").c_str(), bench_peak, k.peak_f32);
+  benchmark::RegisterBenchmark(name("peak_i8").c_str(), bench_peak, k.peak_i8);
   matvec("matvec_f32", [k](benchmark::State& s) { bench_matvec<float>(s, k.matvec_f32, n_cols * 4); });
   matvec("matvec_f16", [k](benchmark::State& s) { bench_matvec<F16>(s, k.matvec_f16, n_cols * 2); });
   matvec("matvec_bf16", [k](benchmark::State& s) { bench_matvec<BF16>(s, k.matvec_bf16, n_cols * 2); });
@@ -235,7 +239,6 @@ void register_row(const std::string& isa, const Kernels& k) {
 }
 
 void register_all() {
-  benchmark::RegisterBenchmark("read", bench_read)->Unit(benchmark::kMillisecond);
 #if defined(RUNNEL_BENCH_BLAS)
   benchmark::RegisterBenchmark("sgemm", bench_sgemm)->Unit(benchmark::kMillisecond)->Arg(256)->Arg(8);
 #endif
@@ -244,10 +247,6 @@ void register_all() {
     const simd::IsaRow* row = nullptr;
     const Kernels kernels = simd::select(rows.begin[i].name, simd::cpu_features(), &row);
     if (row == nullptr) continue;
-    for (const NamedFmaLoop& peak : fma_loops) {
-      if (std::strcmp(peak.isa, row->name) != 0) continue;
-      benchmark::RegisterBenchmark((std::string("fma/") + peak.isa).c_str(), bench_fma, peak.loop);
-    }
     register_row(row->name, kernels);
   }
 }

@@ -1,0 +1,165 @@
+// Speed of the int8 kernels on one core, beside what the core can do at best: a loop of nothing but int8
+// products, and a plain read of the same memory. On a machine that is not quiet compare the best of several
+// interleaved runs:
+//
+//   bench_int8 --benchmark_filter=avx512vnni --benchmark_enable_random_interleaving=true
+//              --benchmark_repetitions=10 --benchmark_min_time=0.05
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "quant/i8.h"
+#include "simd/kernels.h"
+
+namespace runnel::bench {
+namespace {
+
+using benchmark::Counter;
+using quant::VariantI8;
+using simd::Kernels;
+using simd::size_t;
+
+constexpr size_t n_cols = 2048;
+constexpr size_t n_rows = 2048;
+constexpr size_t read_rows = 65536;  // with n_cols columns 128 MiB: beyond all but server caches
+
+void set_rate(benchmark::State& state, const char* name, size_t amount) {
+  state.counters[name] = Counter(static_cast<double>(amount) * static_cast<double>(state.iterations()),
+                                 Counter::kIsRate, Counter::kIs1000);
+}
+
+struct Matrix {
+  std::vector<std::int8_t> codes;
+  std::vector<std::uint16_t> scales;
+  quant::PanelsI8 panels;
+
+  Matrix(VariantI8 variant, size_t rows) {
+    const quant::ShapeI8 shape{variant, rows, n_cols};
+    constexpr size_t alignment = 64;
+    codes.resize(shape.n_codes() + alignment);
+    std::minstd_rand engine(1);
+    for (std::int8_t& code : codes) code = static_cast<std::int8_t>(static_cast<int>(engine() % 255) - 127);
+    scales.assign(shape.n_scales(), 0x3c00);  // a valid number in both formats
+    void* first = codes.data();
+    size_t space = codes.size();
+    std::align(alignment, shape.n_codes(), first, space);
+    panels = {shape, static_cast<const std::int8_t*>(first), scales.data()};
+  }
+};
+
+struct Activations {
+  std::vector<float> x;
+  std::vector<std::int8_t> codes;
+  std::vector<float> scales;
+  std::vector<std::int32_t> offsets;
+  std::vector<quant::CarriedI8> carried;
+  std::vector<std::uint32_t> n_carried;
+  quant::ActivationsI8 rows;
+
+  // n_massive of the entries of each row are far above the rest.
+  Activations(size_t n, size_t n_tok, size_t n_massive)
+      : x(n * n_tok),
+        codes(n_tok * quant::i8_padded(n)),
+        scales(n_tok * quant::i8_blocks(n)),
+        offsets(scales.size()),
+        carried(n_tok * quant::i8_max_carried(n)),
+        n_carried(n_tok),
+        rows{n, codes.data(), scales.data(), offsets.data(), carried.data(), n_carried.data()} {
+    std::mt19937 engine(1);
+    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+    for (float& v : x) v = uniform(engine);
+    for (size_t t = 0; t < n_tok; ++t) {
+      for (size_t i = 0; i < n_massive; ++i) x[t * n + (i * 997 + t * 31) % n] = 1000.0f;
+    }
+  }
+};
+
+void bench_read(benchmark::State& state, const Kernels& k) {
+  const std::vector<std::uint64_t> words(read_rows * n_cols / sizeof(std::uint64_t), 1);
+  for (auto _ : state) benchmark::DoNotOptimize(k.read_words(words.data(), words.size()));
+  set_rate(state, "bytes", words.size() * sizeof(std::uint64_t));
+}
+
+void bench_peak(benchmark::State& state, const Kernels& k) {
+  constexpr size_t n_rounds = 100'000;
+  size_t products = 0;
+  for (auto _ : state) products = k.peak_i8(n_rounds);
+  set_rate(state, "MAC", products);
+}
+
+// range(0) tokens, each with range(1) carried entries.
+void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) {
+  const auto n_tok = static_cast<size_t>(state.range(0));
+  const Matrix w(variant, n_rows);
+  const Activations a(n_cols, n_tok, static_cast<size_t>(state.range(1)));
+  k.quantize_i8(a.rows, a.x.data(), n_cols, n_tok);
+  std::vector<float> y(n_tok * n_rows);
+  for (auto _ : state) {
+    k.matmul_i8(y.data(), n_rows, a.rows, n_tok, w.panels);
+    benchmark::ClobberMemory();
+  }
+  set_rate(state, "MAC", n_rows * n_cols * n_tok);
+}
+
+// One token against weights that come from memory.
+void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) {
+  const Matrix w(variant, read_rows);
+  const Activations a(n_cols, 1, 1);
+  k.quantize_i8(a.rows, a.x.data(), n_cols, 1);
+  std::vector<float> y(read_rows);
+  for (auto _ : state) {
+    k.matmul_i8(y.data(), read_rows, a.rows, 1, w.panels);
+    benchmark::ClobberMemory();
+  }
+  set_rate(state, "bytes", w.panels.shape.bytes());
+}
+
+void bench_quantize(benchmark::State& state, const Kernels& k) {
+  const auto n = static_cast<size_t>(state.range(0));
+  const Activations a(n, 1, 2);
+  for (auto _ : state) {
+    k.quantize_i8(a.rows, a.x.data(), n, 1);
+    benchmark::ClobberMemory();
+  }
+  set_rate(state, "numbers", n);
+}
+
+void register_row(const std::string& isa, const Kernels& k) {
+  const auto add = [&](const std::string& name, auto bench) {
+    return benchmark::RegisterBenchmark((name + "/" + isa).c_str(), bench);
+  };
+  add("read", [k](benchmark::State& s) { bench_read(s, k); })->Unit(benchmark::kMillisecond);
+  add("peak_i8", [k](benchmark::State& s) { bench_peak(s, k); });
+  for (const VariantI8 variant : {VariantI8::g128, VariantI8::g32}) {
+    const std::string suffix = variant == VariantI8::g128 ? "_g128" : "_g32";
+    auto* matmul = add("matmul" + suffix, [k, variant](benchmark::State& s) { bench_matmul(s, k, variant); });
+    for (const int n_tok : {1, 8, 64, 512}) matmul->Args({n_tok, 0})->Args({n_tok, 8});
+    add("decode" + suffix, [k, variant](benchmark::State& s) {
+      bench_decode(s, k, variant);
+    })->Unit(benchmark::kMillisecond);
+  }
+  add("quantize", [k](benchmark::State& s) { bench_quantize(s, k); })->Arg(2048)->Arg(8192);
+}
+
+void register_all() {
+  const simd::IsaRows rows = simd::isa_rows();
+  for (size_t i = 0; i < rows.size; ++i) {
+    const simd::IsaRow* row = nullptr;
+    const Kernels kernels = simd::select(rows.begin[i].name, simd::cpu_features(), &row);
+    if (row != nullptr && row->kernels->matmul_i8 != nullptr) register_row(row->name, kernels);
+  }
+}
+
+}  // namespace
+}  // namespace runnel::bench
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  runnel::bench::register_all();
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
