@@ -51,6 +51,8 @@ int read_character(EditLine* editor, wchar_t* out) {
       el_set(editor, EL_REFRESH);  // back from the background, or the window has a new size
       continue;
     }
+    // Ctrl-D typed while the terminal still took whole lines (an answer was printed) comes out as a zero.
+    if (byte == '\0') byte = '\x04';
     const std::size_t n_bytes = std::mbrtowc(out, &byte, 1, &state);
     if (n_bytes == static_cast<std::size_t>(-2)) continue;  // more bytes of this character to come
     if (n_bytes == static_cast<std::size_t>(-1)) *out = L'?';
