@@ -130,19 +130,26 @@ Result<void> Session::feed(std::span<const Token> tokens, runnel_logits_fn on_lo
 }
 
 Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
-  const CacheSize& size = cache_.size();
   while (!tokens.empty()) {
-    if (stop_.load(std::memory_order_relaxed)) return stopped();
-    std::int64_t room = size.batch;
-    if (!model_->can_stream()) {
-      if (cache_.position() == size.n_prefix + size.window) reread();
-      room = std::min(room, size.n_prefix + size.window - cache_.position());
-    }
-    const std::size_t n = std::min(tokens.size(), static_cast<std::size_t>(room));
+    const std::size_t n = std::min(tokens.size(), make_room());
     RUNNEL_TRY(read_batch(tokens.first(n), n == tokens.size(), on_logits, user));
     tokens = tokens.subspan(n);
+    if (!stop_.load(std::memory_order_relaxed)) continue;
+    if (!last_logits_) last_logits_ = forward_.logits(team_, n - 1, n);  // so that it can go on from here
+    return stopped();
   }
   return {};
+}
+
+// How many tokens the next batch may have, at least one. Learned positions make room by reading again.
+std::size_t Session::make_room() {
+  const CacheSize& size = cache_.size();
+  std::int64_t room = size.batch;
+  if (!model_->can_stream()) {
+    if (cache_.position() == size.n_prefix + size.window) reread();
+    room = std::min(room, size.n_prefix + size.window - cache_.position());
+  }
+  return static_cast<std::size_t>(room);
 }
 
 Result<void> Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
@@ -162,7 +169,7 @@ Result<void> Session::read_batch(std::span<const Token> tokens, bool is_last, ru
         go_on = on_logits(user, first + static_cast<std::int64_t>(t), logits + (t - begin) * n_vocab) == 0;
       last_logits_ = end == tokens.size() ? logits + (end - begin - 1) * n_vocab : nullptr;
     }
-  } else if (is_last || stop_.load(std::memory_order_relaxed)) {
+  } else if (is_last) {
     last_logits_ = forward_.logits(team_, tokens.size() - 1, tokens.size());
   }
   if (!go_on) return stopped();
@@ -227,7 +234,8 @@ Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on
       end_token_ = token;
       return finish(RUNNEL_FINISH_END, on_text, user);
     }
-    RUNNEL_TRY(read({&token, 1}, nullptr, nullptr));
+    make_room();
+    RUNNEL_TRY(read_batch({&token, 1}, true, nullptr, nullptr));
     ++stats_.generated_tokens;
     stats_.generated_us += us_since(start);
     if (const auto ended = emit(token, on_text, user)) return *ended;

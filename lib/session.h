@@ -70,6 +70,7 @@ class Session {
   Result<void> read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
                           void* user);
   void remember(std::span<const Token> tokens);
+  std::size_t make_room();
   void reread();
   std::optional<runnel_finish> emit(Token token, runnel_text_fn on_text, void* user);
   runnel_finish finish(runnel_finish how, runnel_text_fn on_text, void* user);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <climits>
 #include <cmath>
 #include <cstring>
@@ -201,21 +202,25 @@ TEST_F(Api, callbacks_and_stop_end_the_work) {
   EXPECT_EQ(finish, RUNNEL_FINISH_STOPPED);
   EXPECT_EQ(calls, 3);
 
-  // From another thread, in the middle of an endless generation.
-  std::atomic<bool> started{false};
-  std::thread stopper([&] {
-    while (!started) std::this_thread::yield();
-    runnel_session_stop(session.get());
-  });
-  require(runnel_session_generate(
-      session.get(), -1,
-      [](void* user, const char*, std::size_t, std::int32_t) {
-        static_cast<std::atomic<bool>*>(user)->store(true);
-        return 0;
-      },
-      &started, &finish));
-  stopper.join();
-  EXPECT_EQ(finish, RUNNEL_FINISH_STOPPED);
+  // From another thread, at any moment of an endless generation.
+  for (int i = 0; i < 50; ++i) {
+    std::atomic<bool> started{false};
+    std::thread stopper([&] {
+      while (!started) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::microseconds(i * 37));
+      runnel_session_stop(session.get());
+    });
+    const runnel_status status = runnel_session_generate(
+        session.get(), -1,
+        [](void* user, const char*, std::size_t, std::int32_t) {
+          static_cast<std::atomic<bool>*>(user)->store(true);
+          return 0;
+        },
+        &started, &finish);
+    stopper.join();
+    ASSERT_EQ(status, RUNNEL_OK) << runnel_last_error();
+    ASSERT_EQ(finish, RUNNEL_FINISH_STOPPED);
+  }
 
   // Reading stops too, and the session can go on.
   const auto tokens = story(model.get(), 2000);
