@@ -1,9 +1,12 @@
 #include "interrupt.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 
 #include "errors.h"
 
@@ -15,10 +18,15 @@ enum class Mode { end, stop_session, note };
 std::atomic<Mode> mode{Mode::end};
 std::atomic<runnel_session*> running{nullptr};
 std::atomic<int> n_interrupts{0};
+// A byte for each Ctrl-C, so that one that comes just before a wait ends it too.
+int pipe_ends[2] = {-1, -1};
 static_assert(std::atomic<Mode>::is_always_lock_free && std::atomic<runnel_session*>::is_always_lock_free);
 
 void on_interrupt(int) {
   const int n_before = n_interrupts.fetch_add(1);
+  const int error_before = errno;
+  [[maybe_unused]] const ssize_t n_written = write(pipe_ends[1], "", 1);  // full: it wakes as it is
+  errno = error_before;
   switch (mode.load()) {
     case Mode::end:
       _exit(exit_interrupted);
@@ -36,6 +44,7 @@ void on_interrupt(int) {
 void watch_signals() {
   struct sigaction current {};
   sigaction(SIGINT, nullptr, &current);
+  if (pipe2(pipe_ends, O_NONBLOCK | O_CLOEXEC) != 0) pipe_ends[0] = pipe_ends[1] = -1;
   if (current.sa_handler != SIG_IGN) {
     struct sigaction action {};
     action.sa_handler = on_interrupt;  // without SA_RESTART: a read from the terminal returns
@@ -46,7 +55,20 @@ void watch_signals() {
 }
 
 bool interrupted() { return n_interrupts.load() > 0; }
-void clear_interrupt() { n_interrupts.store(0); }
+
+void clear_interrupt() {
+  n_interrupts.store(0);
+  char bytes[16];
+  while (read(pipe_ends[0], bytes, sizeof bytes) > 0) {
+  }
+}
+
+Wake wait_for_input(int file) {
+  pollfd files[] = {{file, POLLIN, 0}, {pipe_ends[0], POLLIN, 0}};
+  const int n_ready = interrupted() ? 0 : poll(files, 2, -1);
+  if (interrupted()) return Wake::interrupt;
+  return n_ready < 0 ? Wake::signal : Wake::input;
+}
 
 StopSession::StopSession(runnel_session* session) {
   running.store(session);

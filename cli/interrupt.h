@@ -16,6 +16,11 @@ void watch_signals();
 bool interrupted();
 void clear_interrupt();
 
+// Waits until the file has something to read or is at its end, until Ctrl-C (also one that came before, since
+// the last clear), or until another signal was handled.
+enum class Wake { input, interrupt, signal };
+Wake wait_for_input(int file);
+
 // One of these at a time, for as long as the object lives.
 class StopSession {
  public:

@@ -43,11 +43,13 @@ std::string history_path() {
 int read_character(EditLine* editor, wchar_t* out) {
   std::mbstate_t state{};
   for (;;) {
+    const Wake wake = wait_for_input(STDIN_FILENO);
+    if (wake == Wake::interrupt) return -1;
     char byte = 0;
-    const ssize_t n_read = read(STDIN_FILENO, &byte, 1);
+    const ssize_t n_read = wake == Wake::input ? ::read(STDIN_FILENO, &byte, 1) : -1;
     if (n_read == 0) return 0;
     if (n_read < 0) {
-      if (errno != EINTR || interrupted()) return -1;
+      if (wake == Wake::input && errno != EINTR) return -1;
       el_set(editor, EL_REFRESH);  // back from the background, or the window has a new size
       continue;
     }
