@@ -25,6 +25,19 @@ namespace {
 template <size_t n_panels, size_t n_tok>
 using Sums = F32[n_tok][n_panels][panel_vecs];
 
+// Value by value: `= {}` becomes a loop over memory.
+template <size_t n_panels, size_t n_tok>
+inline void clear(Sums<n_panels, n_tok>& sums) noexcept {
+  RUNNEL_UNROLL
+  for (size_t t = 0; t < n_tok; ++t) {
+    RUNNEL_UNROLL
+    for (size_t p = 0; p < n_panels; ++p) {
+      RUNNEL_UNROLL
+      for (size_t v = 0; v < panel_vecs; ++v) sums[t][p][v] = F32(0.0f);
+    }
+  }
+}
+
 // The two variants of the weights.
 struct WideGroups {
   static constexpr size_t blocks = 4;
@@ -74,7 +87,8 @@ template <size_t n_panels, size_t n_tok>
 inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile) noexcept {
   const size_t n_whole = tile.n_whole_blocks();
   for (size_t begin = 0; begin < tile.n_blocks(); begin += WideGroups::blocks) {
-    Sums<n_panels, n_tok> part = {};
+    Sums<n_panels, n_tok> part;
+    clear<n_panels, n_tok>(part);
     const auto add = [&](size_t b, auto n_steps) {
       add_block<n_panels, n_tok>(part, tile.block(b), n_steps,
                                  [&](size_t t, size_t, size_t) { return tile.x_scale(t, b); });
@@ -82,9 +96,12 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile) n
     const size_t end = begin + WideGroups::blocks;
     for (size_t b = begin; b < std::min(end, n_whole); ++b) add(b, WholeBlock());
     if (n_whole < std::min(end, tile.n_blocks())) add(n_whole, tile.last_steps());
+    RUNNEL_UNROLL
     for (size_t p = 0; p < n_panels; ++p) {
+      RUNNEL_UNROLL
       for (size_t v = 0; v < panel_vecs; ++v) {
         const F32 scale = tile.w_scale<WideGroups>(p, v, begin / WideGroups::blocks);
+        RUNNEL_UNROLL
         for (size_t t = 0; t < n_tok; ++t) y[t][p][v] = fmadd(part[t][p][v], scale, y[t][p][v]);
       }
     }
@@ -122,7 +139,9 @@ inline void add_carried(F32 (&y)[n_panels][panel_vecs], const Tile& tile,
 // n <= n_panels * 16 numbers of one token.
 template <size_t n_panels>
 inline void store_rows(float* y, const F32 (&sums)[n_panels][panel_vecs], size_t n) noexcept {
+  RUNNEL_UNROLL
   for (size_t p = 0; p < n_panels; ++p) {
+    RUNNEL_UNROLL
     for (size_t v = 0; v < panel_vecs; ++v) {
       const size_t r = p * panel_rows + v * lanes;
       if (r >= n) return;
@@ -138,7 +157,8 @@ inline void store_rows(float* y, const F32 (&sums)[n_panels][panel_vecs], size_t
 // y: [n_tok, n_rows], rows y_stride apart; n_rows <= n_panels * 16.
 template <class Groups, size_t n_panels, size_t n_tok>
 inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_rows) noexcept {
-  Sums<n_panels, n_tok> sums = {};
+  Sums<n_panels, n_tok> sums;
+  clear<n_panels, n_tok>(sums);
   add_blocks<n_panels, n_tok>(Groups(), sums, tile);
   for (size_t t = 0; t < n_tok; ++t) {
     const quant::CarriedI8* carried = tile.x.carried + t * quant::i8_max_carried(tile.x.n_cols);
