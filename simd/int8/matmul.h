@@ -119,19 +119,24 @@ inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile)
   if (n_whole < tile.n_blocks()) add(n_whole, tile.last_steps());
 }
 
-// y[p] += value * column `index` of the panels.
+// y[p] += value * column `index` of the panels, for each carried entry of token t.
 template <class Groups, size_t n_panels>
-inline void add_carried(F32 (&y)[n_panels][panel_vecs], const Tile& tile,
-                        const quant::CarriedI8& carried) noexcept {
-  const size_t group = carried.index / (Groups::blocks * quant::i8_block);
-  const size_t step = carried.index / quant::i8_step_cols;
-  const unsigned byte = carried.index % quant::i8_step_cols;
-  for (size_t p = 0; p < n_panels; ++p) {
-    for (size_t v = 0; v < panel_vecs; ++v) {
-      const I32 four = load_i32(tile.codes + p * tile.codes_stride + step * quant::i8_step_bytes +
-                                v * lanes * quant::i8_step_cols);
-      const F32 weights = to_float(byte_of(four, byte)) * tile.template w_scale<Groups>(p, v, group);
-      y[p][v] = fmadd(F32(carried.value), weights, y[p][v]);
+inline void add_carried(F32 (&y)[n_panels][panel_vecs], const Tile& tile, size_t t) noexcept {
+  const quant::CarriedI8* carried = tile.x.carried + t * quant::i8_max_carried(tile.x.n_cols);
+  for (size_t i = 0; i < tile.x.n_carried[t]; ++i) {
+    const size_t index = carried[i].index;
+    const size_t group = index / (Groups::blocks * quant::i8_block);
+    const std::int8_t* const step =
+        tile.codes + index / quant::i8_step_cols * quant::i8_step_bytes;  // of the first panel
+    RUNNEL_UNROLL
+    for (size_t p = 0; p < n_panels; ++p) {
+      RUNNEL_UNROLL
+      for (size_t v = 0; v < panel_vecs; ++v) {
+        const I32 four = load_i32(step + p * tile.codes_stride + v * lanes * quant::i8_step_cols);
+        const F32 weights =
+            to_float(byte_of(four, index % quant::i8_step_cols)) * tile.template w_scale<Groups>(p, v, group);
+        y[p][v] = fmadd(F32(carried[i].value), weights, y[p][v]);
+      }
     }
   }
 }
@@ -161,9 +166,10 @@ inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_
   clear<n_panels, n_tok>(sums);
   add_blocks<n_panels, n_tok>(Groups(), sums, tile);
   for (size_t t = 0; t < n_tok; ++t) {
-    const quant::CarriedI8* carried = tile.x.carried + t * quant::i8_max_carried(tile.x.n_cols);
-    for (size_t i = 0; i < tile.x.n_carried[t]; ++i) add_carried<Groups, n_panels>(sums[t], tile, carried[i]);
-    store_rows<n_panels>(y + t * y_stride, sums[t], n_rows);
+    Sums<n_panels, 1> sum;  // in registers, which the addition of one carried entry after the other needs
+    std::copy_n(&sums[t][0][0], n_panels * panel_vecs, &sum[0][0][0]);
+    add_carried<Groups, n_panels>(sum[0], tile, t);
+    store_rows<n_panels>(y + t * y_stride, sum[0], n_rows);
   }
 }
 

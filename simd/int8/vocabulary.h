@@ -25,8 +25,7 @@ static_assert(panel_rows == quant::i8_panel_rows);
 inline I32 load_i32(const void* p) noexcept { return _mm512_loadu_si512(p); }
 inline F32 to_float(I32 v) noexcept { return _mm512_cvtepi32_ps(v); }
 inline I32 byte_of(I32 v, unsigned k) noexcept {
-  const __m128i up = _mm_cvtsi32_si128(static_cast<int>(24 - 8 * k));
-  return _mm512_srai_epi32(_mm512_sll_epi32(v, up), 24);
+  return _mm512_srai_epi32(_mm512_sllv_epi32(v, _mm512_set1_epi32(static_cast<int>(24 - 8 * k))), 24);
 }
 
 inline __m512i magnitude_bits(const float* x) noexcept {
@@ -67,8 +66,7 @@ inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
 inline I32 load_i32(const void* p) noexcept { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 inline F32 to_float(I32 v) noexcept { return _mm256_cvtepi32_ps(v); }
 inline I32 byte_of(I32 v, unsigned k) noexcept {
-  const __m128i up = _mm_cvtsi32_si128(static_cast<int>(24 - 8 * k));
-  return _mm256_srai_epi32(_mm256_sll_epi32(v, up), 24);
+  return _mm256_srai_epi32(_mm256_sllv_epi32(v, _mm256_set1_epi32(static_cast<int>(24 - 8 * k))), 24);
 }
 
 inline __m256i magnitude_bits(const float* x) noexcept {

@@ -36,8 +36,8 @@ struct Matrix {
   std::vector<std::uint16_t> scales;
   quant::PanelsI8 panels;
 
-  Matrix(VariantI8 variant, size_t rows) {
-    const quant::ShapeI8 shape{variant, rows, n_cols};
+  Matrix(VariantI8 variant, size_t rows, size_t cols = n_cols) {
+    const quant::ShapeI8 shape{variant, rows, cols};
     constexpr size_t alignment = 64;
     codes.resize(shape.n_codes() + alignment);
     std::minstd_rand engine(1);
@@ -117,6 +117,39 @@ void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) 
   set_rate(state, "bytes", w.panels.shape.bytes());
 }
 
+// What one input of a layer costs: quantised once, then read by `n_rows` rows of weights. n_massive entries
+// for 10,000 columns are carried, as in the demo model (runnel inspect).
+struct LayerInput {
+  Activations x;
+  Matrix w;
+  std::vector<float> y;
+
+  LayerInput(size_t n_tok, size_t cols, size_t rows, size_t n_massive)
+      : x(cols, n_tok, (n_massive * cols + 5000) / 10000), w(VariantI8::g128, rows, cols), y(n_tok * rows) {}
+  void run(const Kernels& k, size_t n_tok) {
+    k.quantize_i8(x.rows, x.x.data(), x.rows.n_cols, n_tok);
+    k.matmul_i8(y.data(), w.panels.shape.n_rows, x.rows, n_tok, w.panels);
+  }
+};
+
+// A layer of Llama 3.2 1B: range(0) tokens, range(1) 1 with outliers and 0 without. The difference is the
+// cost of carrying them.
+void bench_layer(benchmark::State& state, const Kernels& k) {
+  const auto n_tok = static_cast<size_t>(state.range(0));
+  const auto massive = [&](size_t n) { return state.range(1) != 0 ? n : 0; };
+  LayerInput inputs[] = {{n_tok, 2048, 3072, massive(7)},    // q, k, v
+                         {n_tok, 2048, 2048, massive(18)},   // attention's output
+                         {n_tok, 2048, 16384, massive(4)},   // gate and up
+                         {n_tok, 8192, 2048, massive(22)}};  // down
+  size_t products = 0;
+  for (const LayerInput& input : inputs) products += input.w.codes.size() * n_tok;
+  for (auto _ : state) {
+    for (LayerInput& input : inputs) input.run(k, n_tok);
+    benchmark::ClobberMemory();
+  }
+  set_rate(state, "MAC", products);
+}
+
 void bench_quantize(benchmark::State& state, const Kernels& k) {
   const auto n = static_cast<size_t>(state.range(0));
   const Activations a(n, 1, 2);
@@ -141,6 +174,8 @@ void register_row(const std::string& isa, const Kernels& k) {
       bench_decode(s, k, variant);
     })->Unit(benchmark::kMillisecond);
   }
+  auto* layer = add("layer_1b", [k](benchmark::State& s) { bench_layer(s, k); });
+  for (const int n_tok : {1, 512}) layer->Args({n_tok, 0})->Args({n_tok, 1})->Unit(benchmark::kMillisecond);
   add("quantize", [k](benchmark::State& s) { bench_quantize(s, k); })->Arg(2048)->Arg(8192);
 }
 
