@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* examples =
     "  runnel bench model.gguf                            a prompt of 512 tokens, then 64 one by one\n"
-    "  runnel bench --shape llama-3.2-1b --type q8_0      what this machine does with a model of that shape\n"
+    "  runnel bench --shape llama-3.2-1b --int8           what this machine does with a model of that shape\n"
     "  runnel bench model.gguf --depth 4096 -t 1,2,4      decoding with a full window too\n"
     "  runnel bench model.gguf --json\n"
     "\n"
@@ -175,7 +175,7 @@ void add_bench(CLI::App& app, Run& run) {
       ->expected(1)
       ->check(CLI::Validator(check_thread_list, ""));
   command.add_flag("--json", options->json, "one JSON object");
-  options->settings.add_to(command, {"isa", "sinks", "batch", "cache"});
+  options->settings.add_to(command, {"int8", "isa", "sinks", "batch", "cache"});
   command.callback([options, &run] { run = [options] { return run_bench(*options); }; });
 }
 

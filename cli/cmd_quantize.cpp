@@ -7,7 +7,6 @@
 #include "commands.h"
 #include "console.h"
 #include "errors.h"
-#include "interrupt.h"
 #include "options.h"
 #include "progress.h"
 
@@ -31,19 +30,6 @@ struct QuantizeOptions {
   std::string threads;    // "": the default
 };
 
-// The library reports a fraction; the bar counts in thousandths.
-class QuantizeProgress {
- public:
-  static int call(void* user, double fraction) {
-    static_cast<QuantizeProgress*>(user)->bar_.update(static_cast<std::int64_t>(fraction * n_steps));
-    return interrupted() ? 1 : 0;
-  }
-
- private:
-  static constexpr std::int64_t n_steps = 1000;
-  Progress bar_{"quantize", n_steps, "parts"};
-};
-
 std::int64_t file_bytes(const std::string& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
@@ -56,13 +42,12 @@ int run_quantize(const QuantizeOptions& options) {
   const std::string calibration = options.calibrate.empty() ? std::string() : read_text(options.calibrate);
   if (!options.calibrate.empty() && calibration.empty())
     throw Failure("the calibration text " + options.calibrate + " is empty");
-  const NoteInterrupt note_interrupt;
   runnel_status status = RUNNEL_OK;
   const auto start = std::chrono::steady_clock::now();
   {
-    QuantizeProgress progress;
+    CallProgress progress("quantize");
     status = runnel_quantize(options.in.c_str(), options.out.c_str(), options.type.c_str(), config.get(),
-                             calibration.data(), calibration.size(), QuantizeProgress::call, &progress);
+                             calibration.data(), calibration.size(), CallProgress::call, &progress);
   }
   if (status == RUNNEL_STOPPED) throw Interrupted{};
   check(status);

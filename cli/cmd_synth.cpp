@@ -5,6 +5,7 @@
 #include "console.h"
 #include "errors.h"
 #include "options.h"
+#include "progress.h"
 #include "synthetic.h"
 
 namespace cli {
@@ -28,9 +29,9 @@ struct SynthOptions {
 int run_synth(const SynthOptions& options) {
   const Config config = options.settings.config();
   const SyntheticOptions& s = options.synthetic;
-  SynthesisProgress progress("synth " + s.shape);
-  progress.check(runnel_synthesize(s.shape.c_str(), s.type.c_str(), s.seed, options.out.c_str(), config.get(),
-                                   SynthesisProgress::call, &progress));
+  CallProgress progress("synth " + s.shape);
+  check_synthesis(runnel_synthesize(s.shape.c_str(), s.type.c_str(), s.seed, options.out.c_str(),
+                                    config.get(), CallProgress::call, &progress));
   return exit_ok;
 }
 

@@ -4,6 +4,7 @@
 
 #include "errors.h"
 #include "interrupt.h"
+#include "progress.h"
 
 namespace cli {
 
@@ -15,7 +16,14 @@ Config new_config() {
 
 Model open_model(const std::string& path, const runnel_config* config) {
   runnel_model* model = nullptr;
-  check(runnel_model_open(path.c_str(), config, &model));
+  CallProgress progress("packing to int8");
+  const runnel_status status =
+      runnel_model_open_watched(path.c_str(), config, CallProgress::call, &progress, &model);
+  if (status == RUNNEL_STOPPED || (status == RUNNEL_OK && interrupted())) {
+    runnel_model_close(model);
+    throw Interrupted{};
+  }
+  check(status);
   return Model(model);
 }
 

@@ -69,4 +69,9 @@ void Progress::draw(double seconds, std::int64_t done, std::string_view note) co
   std::fflush(stderr);
 }
 
+int CallProgress::call(void* user, double fraction) {
+  static_cast<CallProgress*>(user)->bar_.update(static_cast<std::int64_t>(fraction * n_steps));
+  return interrupted() ? 1 : 0;
+}
+
 }  // namespace cli

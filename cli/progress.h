@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "interrupt.h"
 
 namespace cli {
 
@@ -29,6 +32,21 @@ class Progress {
   bool drawn_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_drawn_;
+};
+
+// The progress of a call into the library, which gives it as a fraction. While it lives, Ctrl-C ends the
+// call.
+class CallProgress {
+ public:
+  explicit CallProgress(std::string label) : bar_(std::move(label), n_steps, "parts") {}
+
+  // A runnel_progress_fn, with this object as `user`.
+  static int call(void* user, double fraction);
+
+ private:
+  static constexpr std::int64_t n_steps = 1000;
+  NoteInterrupt note_interrupt_;
+  Progress bar_;
 };
 
 }  // namespace cli

@@ -1,6 +1,7 @@
 #include "synthetic.h"
 
 #include "errors.h"
+#include "progress.h"
 
 namespace cli {
 
@@ -22,25 +23,20 @@ void SyntheticOptions::add_to(CLI::App& command) {
                     ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()));
 }
 
-int SynthesisProgress::call(void* user, double fraction) {
-  static_cast<SynthesisProgress*>(user)->bar_.update(static_cast<std::int64_t>(fraction * n_steps));
-  return interrupted() ? 1 : 0;
-}
-
-void SynthesisProgress::check(runnel_status status) {
+void check_synthesis(runnel_status status) {
   if (status == RUNNEL_STOPPED) throw Interrupted{};
   if (status == RUNNEL_BAD_ARGUMENT) {
     const std::string message = runnel_last_error();
     if (message.rfind("shape:", 0) == 0 || message.rfind("type:", 0) == 0) throw UsageError("--" + message);
   }
-  cli::check(status);
+  check(status);
 }
 
 Model make_model(const SyntheticOptions& options, const runnel_config* config) {
   runnel_model* model = nullptr;
-  SynthesisProgress progress(options.shape);
-  progress.check(runnel_model_synthetic(options.shape.c_str(), options.type.c_str(), options.seed, config,
-                                        SynthesisProgress::call, &progress, &model));
+  CallProgress progress(options.shape);
+  check_synthesis(runnel_model_synthetic(options.shape.c_str(), options.type.c_str(), options.seed, config,
+                                         CallProgress::call, &progress, &model));
   return Model(model);
 }
 

@@ -1,12 +1,10 @@
-// Models with random weights: the options that choose one, and the progress of making it.
+// Models with random weights: the options that choose one, and what makes it.
 #pragma once
 #include <cstdint>
 #include <string>
 
-#include "interrupt.h"
 #include "library.h"
 #include "options.h"
-#include "progress.h"
 
 namespace cli {
 
@@ -20,22 +18,8 @@ struct SyntheticOptions {
   void add_to(CLI::App& command);
 };
 
-// While it lives, Ctrl-C ends the making.
-class SynthesisProgress {
- public:
-  explicit SynthesisProgress(std::string label) : bar_(std::move(label), n_steps, "parts") {}
-
-  // For the library, with this object as `user`. It reports a fraction; the bar counts in thousandths.
-  static int call(void* user, double fraction);
-
-  // As cli::check, but what Ctrl-C ended is Interrupted, and an unknown shape or type UsageError.
-  static void check(runnel_status status);
-
- private:
-  static constexpr std::int64_t n_steps = 1000;
-  NoteInterrupt note_interrupt_;
-  Progress bar_;
-};
+// As cli::check, but what Ctrl-C ended is Interrupted, and an unknown shape or type UsageError.
+void check_synthesis(runnel_status status);
 
 // In memory.
 Model make_model(const SyntheticOptions& options, const runnel_config* config);

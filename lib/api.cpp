@@ -8,6 +8,7 @@
 #include "lib/chat/chat.h"
 #include "lib/int8_error.h"
 #include "lib/machine.h"
+#include "lib/quantize/pack_in_memory.h"
 #include "lib/quantize/quantize.h"
 #include "lib/session.h"
 #include "lib/speed_limits.h"
@@ -175,11 +176,35 @@ const char* runnel_setting_help(size_t i) {
 
 // ---- model
 
+namespace {
+
+std::function<bool(double)> watcher(runnel_progress_fn on_progress, void* user) {
+  if (!on_progress) return {};
+  return [=](double fraction) { return on_progress(user, fraction) == 0; };
+}
+
+// The model as the settings want it run: packed in memory where they ask for int8 and its file is not.
+Result<std::shared_ptr<const runnel::Model>> prepared(std::shared_ptr<const runnel::Model> model,
+                                                      const runnel::Settings& settings,
+                                                      std::function<bool(double)> on_progress) {
+  if (!settings.int8 || !model->has_weights() || model->is_packed()) return model;
+  return runnel::pack_in_memory(*model, settings, std::move(on_progress));
+}
+
+}  // namespace
+
 runnel_status runnel_model_open(const char* path, const runnel_config* config, runnel_model** out) {
+  return runnel_model_open_watched(path, config, nullptr, nullptr, out);
+}
+
+runnel_status runnel_model_open_watched(const char* path, const runnel_config* config,
+                                        runnel_progress_fn on_progress, void* user, runnel_model** out) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(path);
     RUNNEL_REQUIRE(out);
-    RUNNEL_ASSIGN(auto model, runnel::Model::open(path, settings_of(config)));
+    const runnel::Settings settings = settings_of(config);
+    RUNNEL_ASSIGN(auto file, runnel::Model::open(path, settings));
+    RUNNEL_ASSIGN(auto model, prepared(std::move(file), settings, watcher(on_progress, user)));
     *out = new runnel_model{std::move(model)};
     return {};
   });
@@ -192,8 +217,10 @@ runnel_status runnel_model_open_memory(const void* data, size_t n_bytes, const r
     RUNNEL_REQUIRE(out);
     if (reinterpret_cast<uintptr_t>(data) % 32 != 0)
       return error(RUNNEL_BAD_ARGUMENT, "data is not aligned to 32 bytes");
-    RUNNEL_ASSIGN(auto model, runnel::Model::from_memory({static_cast<const std::byte*>(data), n_bytes},
-                                                         settings_of(config)));
+    const runnel::Settings settings = settings_of(config);
+    RUNNEL_ASSIGN(auto file,
+                  runnel::Model::from_memory({static_cast<const std::byte*>(data), n_bytes}, settings));
+    RUNNEL_ASSIGN(auto model, prepared(std::move(file), settings, {}));
     *out = new runnel_model{std::move(model)};
     return {};
   });
@@ -580,7 +607,7 @@ runnel_status runnel_quantize(const char* in_path, const char* out_path, const c
     RUNNEL_REQUIRE(type);
     RUNNEL_REQUIRE(calibration || n_bytes == 0);
     runnel::Quantization how{type, view(calibration, n_bytes), {}};
-    if (on_progress) how.on_progress = [=](double fraction) { return on_progress(user, fraction) == 0; };
+    how.on_progress = watcher(on_progress, user);
     return runnel::quantize(in_path, out_path, how, settings_of(config));
   });
 }
@@ -594,7 +621,7 @@ Result<runnel::Synthesis> synthesis_of(const char* shape, const char* type, uint
   RUNNEL_REQUIRE(shape);
   RUNNEL_REQUIRE(type);
   RUNNEL_ASSIGN(runnel::Synthesis synthesis, runnel::find_synthesis(shape, type, seed));
-  if (on_progress) synthesis.on_progress = [=](double fraction) { return on_progress(user, fraction) == 0; };
+  synthesis.on_progress = watcher(on_progress, user);
   return synthesis;
 }
 
@@ -610,7 +637,9 @@ runnel_status runnel_model_synthetic(const char* shape, const char* type, uint64
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(out);
     RUNNEL_ASSIGN(const auto synthesis, synthesis_of(shape, type, seed, on_progress, user));
-    RUNNEL_ASSIGN(auto model, runnel::make_synthetic(synthesis, settings_of(config)));
+    const runnel::Settings settings = settings_of(config);
+    RUNNEL_ASSIGN(auto made, runnel::make_synthetic(synthesis, settings));
+    RUNNEL_ASSIGN(auto model, prepared(std::move(made), settings, watcher(on_progress, user)));
     *out = new runnel_model{std::move(model)};
     return {};
   });

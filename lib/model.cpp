@@ -18,8 +18,8 @@ Result<std::shared_ptr<const Model>> Model::open(const std::string& path, const 
 }
 
 Result<std::shared_ptr<const Model>> Model::from_memory(std::span<const std::byte> bytes,
-                                                        const Settings& settings) {
-  RUNNEL_ASSIGN(GgufFile file, GgufFile::parse(bytes, "(memory)"));
+                                                        const Settings& settings, const std::string& name) {
+  RUNNEL_ASSIGN(GgufFile file, GgufFile::parse(bytes, name));
   return load(std::move(file), settings);
 }
 
@@ -50,7 +50,7 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
   if (f.tensors().empty())
     return error(RUNNEL_BAD_FILE, "%s: the file holds a vocabulary only, no weights", f.name().c_str());
   model->family_ = family;
-  RUNNEL_TRY(ModelLoader(*model).load(settings));
+  RUNNEL_TRY(ModelLoader(*model).load());
   RUNNEL_TRY(model->rope(model->shape_.n_ctx_train));
   return std::shared_ptr<const Model>(model);
 }

@@ -73,7 +73,8 @@ class Model {
  public:
   static Result<std::shared_ptr<const Model>> open(const std::string& path, const Settings& settings);
   static Result<std::shared_ptr<const Model>> from_memory(std::span<const std::byte> bytes,
-                                                          const Settings& settings);
+                                                          const Settings& settings,
+                                                          const std::string& name = "(memory)");
 
   const GgufFile& file() const { return file_; }
   const std::string& architecture() const { return architecture_; }
@@ -107,8 +108,7 @@ class Model {
   Weights weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
   bool is_packed_ = false;
-  std::vector<std::unique_ptr<std::byte[]>> packed_;  // matrices packed at load
-  std::vector<std::unique_ptr<float[]>> converted_;   // vectors that the file has in another type than f32
+  std::vector<std::unique_ptr<float[]>> converted_;  // vectors that the file has in another type than f32
   std::vector<std::pair<std::string, std::string>> meta_;
   std::vector<std::string> tensor_names_;
   std::string tokenizer_kind_;

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "lib/machine.h"
-#include "lib/pack_weights.h"
 #include "lib/quantize/packed_file.h"
 
 namespace runnel {
@@ -37,13 +35,11 @@ std::string shape_text(const GgufTensor& t) {
 
 std::string ModelLoader::key(const char* name) const { return model_.architecture_ + "." + name; }
 
-Result<void> ModelLoader::load(const Settings& settings) {
+Result<void> ModelLoader::load() {
   RUNNEL_ASSIGN(model_.is_packed_, is_packed(file_));
   RUNNEL_TRY(read_shape());
   RUNNEL_TRY(read_factors());
-  RUNNEL_TRY(read_weights());
-  if (!settings.int8 || model_.is_packed_) return {};
-  return pack(thread_count(settings));
+  return read_weights();
 }
 
 Result<void> ModelLoader::read_shape() {
@@ -235,40 +231,6 @@ Result<void> ModelLoader::check_slices(const Linear& w, const std::string& name,
                    "%s: packed tensor %s.weight is several matrices in one, cut at row %zu, expected a "
                    "multiple of %zu",
                    file_.name().c_str(), name.c_str(), cut, quant::i8_panel_rows);
-  return {};
-}
-
-Result<void> ModelLoader::pack(std::size_t n_threads) {
-  Weights& w = model_.weights_;
-  Team team(n_threads);
-  const auto pack = [&](Linear& matrix, const std::string& name, quant::VariantI8 variant) -> Result<void> {
-    return matrix ? pack_matrix(team, matrix, variant, name, model_.packed_) : Result<void>();
-  };
-  const auto pack_ffn = [&](FfnWeights& ffn, const std::string& prefix) -> Result<void> {
-    RUNNEL_TRY(pack(ffn.gate, prefix + "ffn_gate", quant::VariantI8::g128));
-    RUNNEL_TRY(pack(ffn.up, prefix + "ffn_up", quant::VariantI8::g128));
-    return pack(ffn.down, prefix + "ffn_down", quant::VariantI8::g128);
-  };
-  // What reads and writes the vocabulary is worth finer scales.
-  const bool is_tied = w.output.data == w.embedding.data;
-  RUNNEL_TRY(pack(w.embedding, "token_embd", quant::VariantI8::g32));
-  if (is_tied) {
-    w.output.packed = w.embedding.packed;
-    w.output.data = nullptr;
-  } else {
-    RUNNEL_TRY(pack(w.output, "output", quant::VariantI8::g32));
-  }
-  for (std::size_t i = 0; i < w.layers.size(); ++i) {
-    const std::string prefix = "blk." + std::to_string(i) + ".";
-    Layer& layer = w.layers[i];
-    RUNNEL_TRY(pack(layer.q, prefix + "attn_q", quant::VariantI8::g128));
-    RUNNEL_TRY(pack(layer.k, prefix + "attn_k", quant::VariantI8::g128));
-    RUNNEL_TRY(pack(layer.v, prefix + "attn_v", quant::VariantI8::g128));
-    RUNNEL_TRY(pack(layer.o, prefix + "attn_output", quant::VariantI8::g128));
-    RUNNEL_TRY(pack_ffn(layer, prefix));
-    for (FfnWeights& expert : layer.experts) RUNNEL_TRY(pack_ffn(expert, prefix));
-  }
-  model_.is_packed_ = true;
   return {};
 }
 

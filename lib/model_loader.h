@@ -11,7 +11,7 @@ class ModelLoader {
  public:
   explicit ModelLoader(Model& model) : model_(model), file_(model.file_), shape_(model.shape_) {}
 
-  Result<void> load(const Settings& settings);
+  Result<void> load();
 
  private:
   std::string key(const char* name) const;  // "<architecture>.<name>"
@@ -23,9 +23,6 @@ class ModelLoader {
   Result<void> read_attention(const std::string& prefix, Layer& layer);
   Result<void> read_ffn(const std::string& prefix, Layer& layer);
   Result<void> read_experts(const std::string& prefix, Layer& layer);
-
-  // Packs what the file has not: the settings ask for int8.
-  Result<void> pack(std::size_t n_threads);
 
   // Tensor <name>.weight [n_rows, n_cols] with its optional <name>.bias and <name>.scale.
   Result<Linear> linear(const std::string& name, std::size_t n_rows, std::size_t n_cols);

@@ -202,9 +202,8 @@ class ModelPacker {
 
 }  // namespace
 
-Result<void> pack_model(const Model& model, const std::string& out, const Quantization& how,
+Result<void> pack_model(const Model& model, GgufWriter writer, const Quantization& how,
                         const simd::Kernels& kernels, std::size_t n_threads) {
-  RUNNEL_ASSIGN(GgufWriter writer, GgufWriter::create(out, {model.file().name()}));
   return ModelPacker(model, std::move(writer), how, kernels, n_threads).pack();
 }
 

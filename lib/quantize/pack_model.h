@@ -1,7 +1,6 @@
 // Writes a model as a packed int8 file: balances, rounds, packs.
 #pragma once
-#include <string>
-
+#include "lib/io/gguf_writer.h"
 #include "lib/model.h"
 #include "lib/quantize/quantize.h"
 #include "lib/result.h"
@@ -9,7 +8,7 @@
 
 namespace runnel {
 
-Result<void> pack_model(const Model& model, const std::string& out, const Quantization& how,
+Result<void> pack_model(const Model& model, GgufWriter writer, const Quantization& how,
                         const simd::Kernels& kernels, std::size_t n_threads);
 
 }  // namespace runnel

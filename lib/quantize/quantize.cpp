@@ -20,6 +20,16 @@ std::optional<TensorType> plain_type(std::string_view name) {
   return std::nullopt;
 }
 
+Result<simd::Kernels> kernels_of(const Settings& settings) {
+  const simd::IsaRow* row = nullptr;
+  const simd::Kernels kernels =
+      simd::select(settings.isa.empty() ? nullptr : settings.isa.c_str(), simd::cpu_features(), &row);
+  if (!row)
+    return error(RUNNEL_UNSUPPORTED, "isa: \"%.40s\" is not built in, or this processor lacks it",
+                 settings.isa.c_str());
+  return kernels;
+}
+
 // What can be told without reading a weight.
 Result<void> check_input(const GgufFile& file) {
   RUNNEL_ASSIGN(const bool packed, is_packed(file));
@@ -40,17 +50,18 @@ Result<void> quantize(const std::string& in, const std::string& out, const Quant
     return error(RUNNEL_BAD_ARGUMENT, "type is \"%.40s\", expected i8, q8_0, f16 or f32", how.type.c_str());
   if (plain && !how.calibration.empty())
     return error(RUNNEL_BAD_ARGUMENT, "a calibration text serves type i8 only, not %s", how.type.c_str());
-  const simd::IsaRow* row = nullptr;
-  const simd::Kernels kernels =
-      simd::select(settings.isa.empty() ? nullptr : settings.isa.c_str(), simd::cpu_features(), &row);
-  if (!row)
-    return error(RUNNEL_UNSUPPORTED, "isa: \"%.40s\" is not built in, or this processor lacks it",
-                 settings.isa.c_str());
+  RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
   RUNNEL_ASSIGN(GgufFile file, GgufFile::open(in));
   RUNNEL_TRY(check_input(file));
   if (plain) return convert(file, *plain, out, how, kernels, thread_count(settings));
   RUNNEL_ASSIGN(const auto model, Model::open(in, Settings()));
-  return pack_model(*model, out, how, kernels, thread_count(settings));
+  RUNNEL_ASSIGN(GgufWriter writer, GgufWriter::create(out, {in}));
+  return pack_model(*model, std::move(writer), how, kernels, thread_count(settings));
+}
+
+Result<void> quantize(const Model& model, GgufWriter out, const Quantization& how, const Settings& settings) {
+  RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
+  return pack_model(model, std::move(out), how, kernels, thread_count(settings));
 }
 
 }  // namespace runnel

@@ -102,8 +102,18 @@ typedef struct runnel_model runnel_model;
  * and no weights opens too; such a model tokenizes but opens no session. */
 RUNNEL_API runnel_status runnel_model_open(const char* path, const runnel_config* config, runnel_model** out);
 
+/* Called now and then with the share of the work done, 0 to 1. A result other than 0 stops it
+ * (RUNNEL_STOPPED). */
+typedef int (*runnel_progress_fn)(void* user, double fraction);
+
+/* The same, for files that take a while to open: with the setting "int8" a model that is not packed is packed in
+ * memory, as runnel_quantize does it without a calibration text, and on_progress hears of it. It may be NULL. */
+RUNNEL_API runnel_status runnel_model_open_watched(const char* path, const runnel_config* config,
+                                                   runnel_progress_fn on_progress, void* user,
+                                                   runnel_model** out);
+
 /* The same from caller memory [n_bytes], which must stay unchanged until the model is closed and be aligned
- * to 32 bytes. Nothing is copied. */
+ * to 32 bytes. Nothing is copied, unless the setting "int8" packs it. */
 RUNNEL_API runnel_status runnel_model_open_memory(const void* data, size_t n_bytes,
                                                   const runnel_config* config, runnel_model** out);
 
@@ -312,10 +322,6 @@ RUNNEL_API runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_token
                                               void* user, runnel_finish* finish);
 
 /* ---- quantising ---------------------------------------------------------------------------------------- */
-
-/* Called now and then with the share of the work done, 0 to 1. A result other than 0 stops it
- * (RUNNEL_STOPPED). */
-typedef int (*runnel_progress_fn)(void* user, double fraction);
 
 /* Writes the model of a GGUF file (weights in F32, F16, BF16 or Q8_0) with its weights in another type:
  *   "i8"                  runnel's packed int8, 8.25 bits a weight or less. Q8_0 weights go in as they are

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Shows that the kernel checks catch faults: plants one at a time in a copy of the sources, builds the kernels it is
+in and their checks, and expects the check named with it to fail. Takes some seconds for each.
+
+    tests/kernels/planted_faults.py [PART OF A NAME...]
+
+ARM rows run in an emulator (g++-aarch64-linux-gnu, qemu-user); those of x86 need a CPU that has them and are passed
+over where it has not. Exit status 1: a fault was not caught.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+X86 = {
+    "avx2": "-mavx2 -mfma -mf16c",
+    "avxvnni": "-mavx2 -mfma -mf16c -mavxvnni",
+    "avx512": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c",
+    "avx512vnni": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
+}
+ARM = {"neon": "", "dotprod": "-march=armv8.2-a+dotprod", "i8mm": "-march=armv8.2-a+dotprod+i8mm"}
+
+# rows, file, what stands there, what is planted, the check that has to fail
+FAULTS = [
+    ("avx2 avxvnni avx512vnni", "simd/int8/matmul.h", "fmadd(to_float(dots), scale(t, p, v), y[t][p][v])",
+     "to_float(dots) * scale(t, p, v) + y[t][p][v]", "matmul_i8"),  # rounded twice
+    ("avx2 avx512vnni neon", "simd/int8/matmul.h", "begin / WideGroups::blocks)", "begin / WideGroups::blocks / 2)",
+     "matmul_i8"),  # scales of another group
+    ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "if (n_whole < std::min(end, tile.n_blocks())) add(n_whole, tile.last_steps());", "", "matmul_i8"),
+    ("avx2 avx512vnni i8mm", "simd/int8/matmul.h", "i < tile.x.n_carried[t]", "i + 1 < tile.x.n_carried[t]", "matmul_i8"),
+    ("avx512vnni neon", "simd/int8/matmul.h", "index % quant::i8_step_cols)", "0)", "matmul_i8"),  # another column
+    ("avx2 avx512vnni", "simd/int8/matmul.h", "store_n(y + r, sums[p][v], n - r)", "store(y + r, sums[p][v])", "matmul_i8"),
+    ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
+    ("avx512vnni", "simd/isa/avx512vnni.cpp", "_mm512_set1_epi32(block.offset(t))", "_mm512_setzero_si512()", "matmul_i8"),
+    ("avxvnni", "simd/isa/avxvnni.cpp", "_mm256_set1_epi8(-128)", "_mm256_set1_epi8(127)", "matmul_i8"),
+    ("avx2", "simd/int8/dot_avx2.h", "_mm256_sign_epi8(_mm256_set1_epi32(block.inputs(t, step)), w)",
+     "_mm256_set1_epi32(block.inputs(t, step))", "matmul_i8"),
+    ("avx2", "simd/int8/dot_avx2.h", "_mm256_abs_epi8(w)", "_mm256_min_epu8(_mm256_abs_epi8(w), _mm256_set1_epi8(127))",
+     "matmul_i8"),  # a weight of -128
+    ("neon", "simd/int8/dot_neon.h", "vmlal_high_s8(high, w1, x1)", "high", "matmul_i8"),
+    ("neon", "simd/int8/dot_neon.h", "vpaddq_s32(sums[t][v][0], sums[t][v][1])",
+     "vpaddq_s32(sums[t][v][1], sums[t][v][0])", "matmul_i8"),
+    ("dotprod", "simd/isa/dotprod.cpp", "vdotq_s32(sums[t][v], w, x[t])", "vdotq_s32(sums[0][v], w, x[t])", "matmul_i8"),
+    ("i8mm", "simd/isa/i8mm.cpp", "t + 1 < n_tok ? t + 1 : t", "t", "matmul_i8"),
+    ("i8mm", "simd/isa/i8mm.cpp", "both ? block.inputs(token, step + 1) : 0", "block.inputs(token, step + 1)",
+     "matmul_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "n_full && !has_carried", "n_full", "quantize_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "> (n - 1) / 2)", "> n / 2)", "quantize_i8"),  # the upper median
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "max < quant::i8_least_max", "max <= 0.0f", "quantize_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "if (!find_maxima(maxima, x, out.n_cols)) return poison(out);",
+     "find_maxima(maxima, x, out.n_cols);", "quantize_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "magnitude(entries_[i]) <= magnitude", "magnitude(entries_[i]) < magnitude",
+     "quantize_i8"),  # of equals another one is dropped
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "-128 * round_block", "128 * round_block", "quantize_i8"),
+]
+
+
+def compiler(row):
+    arm = row in ARM
+    flags = ["-Dxsimd=xsimd_" + row, "-ffp-contract=off", "-fno-math-errno", "-w"]
+    return ["aarch64-linux-gnu-g++" if arm else "g++", "-std=c++20", *flags, *(ARM if arm else X86)[row].split()]
+
+
+def has(row):
+    if row in ARM:
+        return all(shutil.which(program) for program in ("aarch64-linux-gnu-g++", "qemu-aarch64"))
+    flags = pathlib.Path("/proc/cpuinfo").read_text()
+    return {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512bw", "avx512vnni": "avx512_vnni"}[row] in flags
+
+
+class Checks:
+    """The checks of one row, built once; the row itself is built anew for each fault."""
+
+    def __init__(self, row, folder):
+        self.row, self.folder = row, folder
+        (folder / "simd").mkdir(parents=True)
+        (folder / "simd/isa_table.inc").write_text(f"RUNNEL_ISA_ROW({row}, no_cpu_feature)\nRUNNEL_ISA_ROW(scalar, no_cpu_feature)\n")
+        sources = [*(ROOT / "tests/kernels").glob("check_*.cpp"), ROOT / "tests/kernels/kcheck.cpp",
+                   ROOT / "simd/cpu_features.cpp", ROOT / "simd/dispatch.cpp", ROOT / "simd/isa/scalar.cpp"]
+        self.objects = [self.compile(source, ROOT, "-O1", base=True) for source in sources]
+
+    def compile(self, source, root, optimise, base=False):
+        command = compiler(self.row)
+        if base:  # the checks and the reference, for any CPU
+            command = [part for part in command if not part.startswith(("-m", "-Dxsimd"))]
+            if source.name == "scalar.cpp":
+                command.append("-Dxsimd=xsimd_scalar")
+        out = self.folder / (source.stem + ".o")
+        subprocess.run([*command, optimise, f"-I{root}", f"-I{self.folder}", "-c", str(source), "-o", str(out)], check=True)
+        return str(out)
+
+    def failed(self, root):
+        """The names of the checks that fail with the row as it is under root; a crash counts as all."""
+        row = self.compile(root / f"simd/isa/{self.row}.cpp", root, "-O2")
+        program = str(self.folder / "kcheck")
+        subprocess.run([compiler(self.row)[0], "-static", *self.objects, row, "-o", program], check=True)
+        run = ["qemu-aarch64", "-cpu", "max", program] if self.row in ARM else [program]
+        done = subprocess.run([*run, self.row], capture_output=True, text=True)
+        names = [line.split()[0] for line in done.stdout.splitlines() if line.endswith("FAIL")]
+        return names if done.returncode in (0, 1) else ["matmul_i8", "quantize_i8"]
+
+
+def plant(root, file, old, new):
+    path = root / file
+    text = path.read_text()
+    if text.count(old) != 1:
+        sys.exit(f"{file}: {old!r} is there {text.count(old)} times, not once: this list is out of date")
+    path.write_text(text.replace(old, new))
+
+
+def main():
+    wanted = sys.argv[1:]
+    missed, caught = 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        checks = {}
+        for number, (rows, file, old, new, check) in enumerate(FAULTS):
+            for row in rows.split():
+                label = f"{row}: {file}: {old} -> {new}"
+                if wanted and not any(part in label for part in wanted):
+                    continue
+                if not has(row):
+                    print("passed over  " + label)
+                    continue
+                if row not in checks:
+                    checks[row] = Checks(row, folder / row)
+                root = folder / f"fault{number}{row}"
+                for part in ("simd", "quant"):
+                    shutil.copytree(ROOT / part, root / part)
+                plant(root, file, old, new)
+                failed = checks[row].failed(root)
+                shutil.rmtree(root)
+                good = check in failed
+                caught, missed = caught + good, missed + (not good)
+                print(("caught       " if good else "NOT CAUGHT   ") + label, flush=True)
+    print(f"{caught} caught, {missed} not")
+    return 1 if missed or not caught else 0
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    sys.exit(main())
