@@ -577,6 +577,10 @@ runnel_status runnel_chat_system(runnel_chat* handle, const char* text, size_t n
   });
 }
 
+const char* runnel_chat_system_prompt(const runnel_chat* handle) {
+  return handle ? handle->chat.system_prompt().c_str() : "";
+}
+
 runnel_status runnel_chat_pin(runnel_chat* handle, const char* text, size_t n_bytes) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(handle);

@@ -180,7 +180,7 @@ Result<void> Chat::drop_last() {
 // The new prefix, and behind it the whole exchanges that are still seen and fit.
 Result<void> Chat::pin(std::string_view text) {
   if (text.empty()) return error(RUNNEL_BAD_ARGUMENT, "there is no text to pin");
-  std::string system = system_.empty() ? template_.default_system() : system_;
+  std::string system = system_prompt();
   if (!system.empty()) system += '\n';
   system += text;
   if (answer_ == Answer::none) return start(system);

@@ -327,6 +327,9 @@ RUNNEL_API const char* runnel_chat_form(const runnel_chat* chat);
  * is RUNNEL_BAD_ARGUMENT and leaves the conversation as it was. */
 RUNNEL_API runnel_status runnel_chat_system(runnel_chat* chat, const char* text, size_t n_bytes);
 
+/* The system prompt in use, what was added to it included; "" for none. Valid until it changes. */
+RUNNEL_API const char* runnel_chat_system_prompt(const runnel_chat* chat);
+
 /* Adds a line to the system prompt, to be kept for ever. The new prompt is read, and again the whole exchanges
  * that are still seen and fit behind it; RUNNEL_STAT_FED_TOKENS tells how many tokens that took. When that is
  * stopped the conversation is empty; after another error it is as it was. */
