@@ -167,6 +167,31 @@ TEST_P(Turns, every_attention_through_20_windows_with_pins) {
     GTEST_SKIP() << "reference data ../shared/golden is not here: only made-up models were checked";
 }
 
+// What smaller numbers in the cache cost does not grow with the stream.
+TEST_P(Turns, every_cache_type_with_pins) {
+  const auto model = synthetic(gqa);
+  const auto tokens = random_tokens(500, model->shape().n_vocab);
+  std::vector<std::vector<float>> logits;
+  for (const CacheType type : {CacheType::f32, CacheType::f16, CacheType::i8}) {
+    Settings settings;
+    settings.cache = type;
+    settings.window = 22;
+    settings.batch = 10;
+    settings.threads = 2;
+    settings.evict = GetParam();
+    auto session = Session::open(model, settings);
+    ASSERT_TRUE(session);
+    ASSERT_TRUE((*session)->pin(7));
+    for (std::size_t at = 0; at < tokens.size(); at += 10) {
+      if (at > 0) (*session)->mark_turn((*session)->position());
+      ASSERT_TRUE((*session)->feed(std::span(tokens).subspan(at, 10), nullptr, nullptr));
+    }
+    logits.emplace_back((*session)->logits(), (*session)->logits() + model->shape().n_vocab);
+  }
+  EXPECT_LT(nmse(logits[1].data(), logits[0].data(), logits[0].size()), 1e-5);
+  EXPECT_LT(nmse(logits[2].data(), logits[0].data(), logits[0].size()), 1e-3);
+}
+
 // Exchanges are taken back and others put in their place, before and after the window is full.
 TEST(Rewind, to_what_is_held) {
   constexpr std::int32_t window = 22, batch = 24;
