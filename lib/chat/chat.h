@@ -24,9 +24,7 @@ class Chat {
   static Result<Chat> open(Session& session, const Settings& settings);
 
   const char* form_name() const { return template_.name(); }
-  const std::string& system_prompt() const {
-    return system_.empty() ? template_.default_system() : system_;
-  }
+  const std::string& system_prompt() const { return system_.empty() ? template_.default_system() : system_; }
 
   // These are the calls of runnel.h: runnel_chat_system, _pin, _say, _again, _undo, _continue.
   Result<void> start(std::string_view system);

@@ -159,8 +159,35 @@ TEST_F(Window, overflow_can_be_an_error) {
   EXPECT_EQ(runnel_session_set(session.get(), "overflow", "truncate"), RUNNEL_BAD_ARGUMENT);
 }
 
+using ChatHandle = std::unique_ptr<runnel_chat, decltype(&runnel_chat_close)>;
+
+TEST_F(Window, a_message_that_is_stopped_is_taken_back) {
+  const auto session = open_session(model.get(), {{"temperature", "0"}});
+  runnel_chat* c = nullptr;
+  require(runnel_chat_open(session.get(), nullptr, &c));
+  const ChatHandle chat(c, runnel_chat_close);
+  const auto say = [c](const std::string& text) {
+    return runnel_chat_say(c, text.data(), text.size(), 5, nullptr, nullptr, nullptr);
+  };
+  const auto stop = [](void* user, runnel_site, int32_t, int64_t, const float*, size_t) {
+    runnel_session_stop(static_cast<runnel_session*>(user));
+  };
+  for (int i = 0; i < 2; ++i) {
+    const auto before = visible(session);
+    require(runnel_session_observe(session.get(), stop, nullptr, session.get()));
+    EXPECT_EQ(say("Hello!"), RUNNEL_STOPPED);
+    require(runnel_session_observe(session.get(), nullptr, nullptr, nullptr));
+    EXPECT_EQ(visible(session).size(), i == 0 ? 3 : before.size());  // the opening, or what there was
+    require(say("Find me a film."));
+  }
+  // Stopped answers can be taken back too.
+  runnel_session_stop(session.get());
+  require(runnel_chat_undo(c));
+  runnel_session_stop(session.get());
+  require(runnel_chat_again(c, 5, nullptr, nullptr, nullptr));
+}
+
 TEST_F(Window, chats_in_windows_of_any_size) {
-  using ChatHandle = std::unique_ptr<runnel_chat, decltype(&runnel_chat_close)>;
   for (const char* evict : {"auto", "token", "turn"})
     for (const char* window : {"1", "2", "3", "10", "40"})
       for (const char* sinks : {"0", "1", "4", "50"}) {

@@ -221,27 +221,31 @@ TEST(ChatTurns, logits_are_those_of_the_definition) {
 
 TEST(ChatTurns, undo_is_as_if_it_had_not_been_said) {
   const auto model = open_file(demo_model());
-  for (const bool detour : {false, true}) {
-    SCOPED_TRACE(detour);
-    Talk talk(model, greedy(300), system_prompt);
-    EXPECT_FALSE(talk.chat.undo());
-    for (const char* line : {script[0], script[1]}) {
-      if (detour) {
-        talk.say("Something else altogether.", 20);
+  for (const Evict evict : {Evict::turn, Evict::token})
+    for (const char* system : {system_prompt, ""}) {
+      std::vector<std::vector<Token>> seen;
+      for (const bool detour : {false, true}) {
+        Settings settings = greedy(300);
+        settings.evict = evict;
+        Talk talk(model, settings, system);
+        EXPECT_FALSE(talk.chat.undo());
+        for (const char* line : {script[0], script[1]}) {
+          if (detour) {
+            talk.say("Something else altogether.", 20);
+            talk.undo();
+          }
+          talk.say(line, 20);
+        }
+        EXPECT_EQ(talk.n_whole(), 2);
+        seen.push_back(talk.session->visible());
         talk.undo();
+        EXPECT_EQ(talk.n_whole(), 1);
+        talk.undo();
+        EXPECT_FALSE(talk.chat.undo());
+        EXPECT_TRUE(talk.chat.go_on(3, nullptr, nullptr));
       }
-      talk.say(line, 20);
+      EXPECT_EQ(seen[0], seen[1]);
     }
-    EXPECT_EQ(talk.n_whole(), 2);
-    static std::vector<Token> without_detour;
-    if (!detour) without_detour = talk.session->visible();
-    EXPECT_EQ(talk.session->visible(), without_detour);
-    talk.undo();
-    EXPECT_EQ(talk.n_whole(), 1);
-    talk.undo();
-    EXPECT_FALSE(talk.chat.undo());
-    EXPECT_TRUE(talk.chat.go_on(3, nullptr, nullptr));
-  }
 }
 
 TEST(ChatTurns, undo_and_again_after_eviction) {

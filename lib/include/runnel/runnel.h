@@ -221,9 +221,9 @@ RUNNEL_API const char* runnel_session_get(const runnel_session* session, const c
  * is valid during the call. A result other than 0 stops the work (RUNNEL_STOPPED). */
 typedef int (*runnel_logits_fn)(void* user, int64_t position, const float* logits);
 
-/* Reads tokens. Any number of them: those beyond the window stream through it, or, with the setting "overflow"
- * at "error", nothing is read (RUNNEL_BAD_ARGUMENT). With on_logits NULL only the last token's logits are
- * computed. */
+/* Reads tokens. Any number of them: those beyond the window stream through it, or, with the setting
+ * "overflow" at "error", nothing is read (RUNNEL_BAD_ARGUMENT). With on_logits NULL only the last token's
+ * logits are computed. */
 RUNNEL_API runnel_status runnel_session_feed(runnel_session* session, const int32_t* tokens, size_t n_tokens,
                                              runnel_logits_fn on_logits, void* user);
 
@@ -330,9 +330,9 @@ RUNNEL_API runnel_status runnel_chat_system(runnel_chat* chat, const char* text,
 /* The system prompt in use, what was added to it included; "" for none. Valid until it changes. */
 RUNNEL_API const char* runnel_chat_system_prompt(const runnel_chat* chat);
 
-/* Adds a line to the system prompt, to be kept for ever. The new prompt is read, and again the whole exchanges
- * that are still seen and fit behind it; RUNNEL_STAT_FED_TOKENS tells how many tokens that took. When that is
- * stopped the conversation is empty; after another error it is as it was. */
+/* Adds a line to the system prompt, to be kept for ever. The new prompt is read, and again the whole
+ * exchanges that are still seen and fit behind it; RUNNEL_STAT_FED_TOKENS tells how many tokens that took.
+ * When that is stopped the conversation is empty; after another error it is as it was. */
 RUNNEL_API runnel_status runnel_chat_pin(runnel_chat* chat, const char* text, size_t n_bytes);
 
 /* Reads what the user says and generates the answer, at most n_tokens of it (-1: until the model ends it). A
