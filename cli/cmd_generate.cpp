@@ -59,7 +59,7 @@ void feed_prompt(runnel_session* session, const std::vector<std::int32_t>& token
   else
     feed_with_progress(session, tokens, "prompt");
   if (const std::int64_t n = runnel_session_stat(session, RUNNEL_STAT_EVICTED); n > 0)
-    write_note("[the prompt is longer than the window: " + with_commas(n) +
+    write_note("[the window could not hold all of the prompt: " + with_commas(n) +
                " of its tokens are no longer seen]");
 }
 

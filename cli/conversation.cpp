@@ -36,7 +36,7 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
   try {
     const runnel_finish finish = generating(on_text, call);
     end_line();
-    if (!is_read) tell_what_is_unseen();
+    if (!is_read && finish != RUNNEL_FINISH_STOPPED) tell_what_is_unseen();
     tell_what_was_reread(reread_before);
     return interrupted() ? RUNNEL_FINISH_STOPPED : finish;
   } catch (const Failure&) {
@@ -47,8 +47,8 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
 
 void Conversation::tell_what_is_unseen() const {
   if (const std::int64_t n = stat(RUNNEL_STAT_UNSEEN); n > 0)
-    write_note("[the message is longer than the window: its first " + with_commas(n) +
-               " tokens are no longer seen]");
+    write_note("[the window could not hold all of the message: " + with_commas(n) +
+               " of its tokens are no longer seen]");
 }
 
 void Conversation::tell_what_was_reread(std::int64_t before) const {
