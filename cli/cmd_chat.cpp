@@ -20,6 +20,7 @@ constexpr const char* examples =
     "  runnel chat                                     the bundled model\n"
     "  runnel chat model.gguf --system \"Be brief.\" --temp 0.5\n"
     "  runnel chat model.gguf --sinks 4 --window 8192  what it sees: the first 4 and the last 8192 tokens\n"
+    "  runnel chat --window 1024 --evict token         the oldest token leaves, not the oldest exchange\n"
     "  runnel chat --forever                           after the answer it goes on by itself until Ctrl-C\n"
     "  printf 'Hello!\\nAnd you?\\n' | runnel chat       each line is a turn; only answers on standard "
     "output\n"
@@ -71,6 +72,18 @@ constexpr ChatCommand commands[] = {
        chat.start(text);
        write_note(text.empty() ? "the conversation starts over, without a system prompt"
                                : "the conversation starts over with this system prompt");
+       return true;
+     }},
+    {"/pin", "TEXT", "add TEXT to the system prompt, which is never forgotten; the conversation goes on",
+     [](Conversation& chat, const std::string& text) {
+       const std::int64_t n_tokens = chat.pin(text);
+       write_note("pinned; " + with_commas(n_tokens) + " tokens were read again");
+       return true;
+     }},
+    {"/undo", "", "take back the last message and its answer",
+     [](Conversation& chat, const std::string&) {
+       chat.undo();
+       write_note("the last exchange is taken back");
        return true;
      }},
     {"/stats", "", "tokens, cache and speed",

@@ -1,5 +1,6 @@
 // runnel generate: a prompt, and what the model makes of it.
 #include <memory>
+#include <string_view>
 
 #include "commands.h"
 #include "console.h"
@@ -51,6 +52,24 @@ std::string statistics(const runnel_session* session, runnel_finish finish) {
          "; ended by " + finish_name(finish);
 }
 
+// Tells what the window could not hold. A prompt that is to be refused then is given as a whole.
+void feed_prompt(runnel_session* session, const std::vector<std::int32_t>& tokens) {
+  if (std::string_view(runnel_session_get(session, "overflow")) == "error")
+    feed(session, tokens.data(), tokens.size());
+  else
+    feed_with_progress(session, tokens, "prompt");
+  if (const std::int64_t n = runnel_session_stat(session, RUNNEL_STAT_EVICTED); n > 0)
+    write_note("[the window could not hold all of the prompt: " + with_commas(n) +
+               " of its tokens are no longer seen]");
+}
+
+// Learned positions are not read again in silence.
+void tell_what_was_reread(const runnel_session* session) {
+  if (const std::int64_t n = runnel_session_stat(session, RUNNEL_STAT_REREAD_TOKENS); n > 0)
+    write_note("[the window was full: " + with_commas(n) +
+               " tokens were read again, since this model has learned positions]");
+}
+
 Json report(const GenerateOptions& options, const std::string& prompt, const std::string& text,
             const runnel_session* session, runnel_finish finish) {
   const auto stat = [session](runnel_stat which) { return runnel_session_stat(session, which); };
@@ -68,6 +87,7 @@ Json report(const GenerateOptions& options, const std::string& prompt, const std
       {"cache_used", stat(RUNNEL_STAT_CACHE_USED)},
       {"cache_size", stat(RUNNEL_STAT_CACHE_SIZE)},
       {"evicted_tokens", stat(RUNNEL_STAT_EVICTED)},
+      {"reread_tokens", stat(RUNNEL_STAT_REREAD_TOKENS)},
   };
 }
 
@@ -83,7 +103,7 @@ int run_generate(const GenerateOptions& options) {
   if (tokens.empty()) throw UsageError("the prompt is empty, and this model has no token to begin with");
 
   const StopSession stop_on_interrupt(session.get());
-  feed_with_progress(session.get(), tokens, "prompt");
+  feed_prompt(session.get(), tokens);
   if (!options.json) write_out(prompt);
   std::string text;
   const auto on_text = [&](std::string_view piece) {
@@ -102,6 +122,7 @@ int run_generate(const GenerateOptions& options) {
   } else {
     write_out("\n");
   }
+  if (!options.json) tell_what_was_reread(session.get());
   if (!options.quiet && !options.json) write_note(statistics(session.get(), finish));
   return finish == RUNNEL_FINISH_STOPPED ? exit_interrupted : exit_ok;
 }

@@ -1,5 +1,6 @@
 #include "conversation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "console.h"
@@ -16,11 +17,15 @@ Conversation::Conversation(ConversationOptions options, const runnel_config* con
   if (!options_.system.empty()) start(options_.system);
 }
 
-runnel_finish Conversation::stream(const Call& call) {
+// says: the call reads a message first.
+runnel_finish Conversation::stream(const Call& call, bool says) {
   clear_interrupt();
   const StopSession stop_on_interrupt(session_.get());
-  bool line_open = false;
-  const auto on_text = [&line_open](std::string_view text) {
+  const std::int64_t reread_before = stat(RUNNEL_STAT_REREAD_TOKENS);
+  bool line_open = false, is_read = !says;
+  const auto on_text = [&](std::string_view text) {
+    if (!is_read) tell_what_is_unseen();
+    is_read = true;
     write_model_text(text);
     if (!text.empty()) line_open = text.back() != '\n';
     return !interrupted();
@@ -31,6 +36,8 @@ runnel_finish Conversation::stream(const Call& call) {
   try {
     const runnel_finish finish = generating(on_text, call);
     end_line();
+    if (!is_read && finish != RUNNEL_FINISH_STOPPED) tell_what_is_unseen();
+    tell_what_was_reread(reread_before);
     return interrupted() ? RUNNEL_FINISH_STOPPED : finish;
   } catch (const Failure&) {
     end_line();
@@ -38,25 +45,39 @@ runnel_finish Conversation::stream(const Call& call) {
   }
 }
 
-runnel_finish Conversation::answer(const Call& call) {
+void Conversation::tell_what_is_unseen() const {
+  if (const std::int64_t n = stat(RUNNEL_STAT_UNSEEN); n > 0)
+    write_note("[the window could not hold all of the message: " + with_commas(n) +
+               " of its tokens are no longer seen]");
+}
+
+void Conversation::tell_what_was_reread(std::int64_t before) const {
+  if (const std::int64_t n = stat(RUNNEL_STAT_REREAD_TOKENS) - before; n > 0)
+    write_note("[the window was full: " + with_commas(n) +
+               " tokens were read again, since this model has learned positions]");
+}
+
+runnel_finish Conversation::answer(const Call& call, bool says) {
   generated_before_ = stat(RUNNEL_STAT_GENERATED_TOKENS);
   generated_us_before_ = stat(RUNNEL_STAT_GENERATED_US);
-  runnel_finish finish = stream(call);
+  runnel_finish finish = stream(call, says);
   if (options_.for_ever && finish != RUNNEL_FINISH_STOPPED) finish = go_on();
   if (options_.show_status) write_note(status());
   return finish;
 }
 
 runnel_finish Conversation::say(std::string_view text) {
-  return answer([&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
+  const auto call = [&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
     return runnel_chat_say(chat_.get(), text.data(), text.size(), options_.n_tokens, on_text, user, finish);
-  });
+  };
+  return answer(call, true);
 }
 
 runnel_finish Conversation::again() {
-  return answer([&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
+  const auto call = [&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
     return runnel_chat_again(chat_.get(), options_.n_tokens, on_text, user, finish);
-  });
+  };
+  return answer(call, false);
 }
 
 runnel_finish Conversation::go_on() {
@@ -68,6 +89,19 @@ runnel_finish Conversation::go_on() {
 void Conversation::start(std::string_view system) {
   options_.system = system;
   check(runnel_chat_system(chat_.get(), system.data(), system.size()));
+}
+
+void Conversation::undo() { check(runnel_chat_undo(chat_.get())); }
+
+std::int64_t Conversation::pin(std::string_view text) {
+  clear_interrupt();
+  const StopSession stop_on_interrupt(session_.get());
+  const std::int64_t before = stat(RUNNEL_STAT_FED_TOKENS);
+  const runnel_status status = runnel_chat_pin(chat_.get(), text.data(), text.size());
+  if (status == RUNNEL_STOPPED) throw Failure("stopped before all was read again: the conversation is empty");
+  check(status);
+  options_.system = runnel_chat_system_prompt(chat_.get());
+  return std::max<std::int64_t>(0, stat(RUNNEL_STAT_FED_TOKENS) - before);
 }
 
 void Conversation::set(const std::string& name, const std::string& value) {
@@ -84,7 +118,10 @@ std::string Conversation::headline() const {
   return std::string("runnel ") + runnel_version() + " · " + runnel_model_architecture(model_.get()) + ", " +
          with_commas(runnel_model_fact(model_.get(), RUNNEL_N_PARAMETERS)) + " parameters · chat form " +
          runnel_chat_form(chat_.get()) + " · cache of " + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) +
-         " tokens, " + with_commas(n_prefix) + " for ever · " + runnel_isa();
+         " tokens, " + with_commas(n_prefix) + " for ever · " + runnel_isa() +
+         (runnel_model_fact(model_.get(), RUNNEL_CAN_STREAM) != 0
+              ? ""
+              : "\nThis model has learned positions: when its window is full, half of it is read again.");
 }
 
 std::string Conversation::status() const {
@@ -106,6 +143,7 @@ std::string Conversation::statistics() const {
           with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) + " tokens, " +
           bytes_text(stat(RUNNEL_STAT_CACHE_BYTES)) + "\n";
   text += "kept for ever   " + with_commas(stat(RUNNEL_STAT_PREFIX)) + " tokens\n";
+  text += "exchanges seen  " + with_commas(stat(RUNNEL_STAT_TURNS)) + "\n";
   text += "left the window " + with_commas(stat(RUNNEL_STAT_EVICTED)) + " tokens\n";
   if (stat(RUNNEL_STAT_REREAD_TOKENS) > 0) {
     text +=

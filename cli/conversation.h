@@ -27,6 +27,9 @@ class Conversation {
 
   void reset() { start(options_.system); }
   void start(std::string_view system);  // over, with this system prompt
+  void undo();                          // the last exchange
+  // Adds a line to the system prompt and reads the conversation again; how many tokens that took.
+  std::int64_t pin(std::string_view text);
   void set(const std::string& name, const std::string& value);
 
   std::string setting(const std::string& name) const;
@@ -36,8 +39,10 @@ class Conversation {
 
  private:
   using Call = std::function<runnel_status(runnel_text_fn, void* user, runnel_finish* finish)>;
-  runnel_finish stream(const Call& call);
-  runnel_finish answer(const Call& call);
+  runnel_finish stream(const Call& call, bool says = false);
+  runnel_finish answer(const Call& call, bool says);
+  void tell_what_is_unseen() const;
+  void tell_what_was_reread(std::int64_t before) const;
   std::int64_t stat(runnel_stat which) const { return runnel_session_stat(session_.get(), which); }
 
   ConversationOptions options_;

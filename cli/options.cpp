@@ -19,6 +19,9 @@ constexpr std::size_t line_width = 100;
 constexpr std::array<std::string_view, 7> evaluation_settings = {"int8",   "isa",   "threads", "sinks",
                                                                  "window", "batch", "cache"};
 
+// And of what a conversation or a prompt does to the window.
+bool is_window(std::string_view name) { return name == "evict" || name == "overflow"; }
+
 bool is_evaluation(std::string_view name) {
   return std::find(evaluation_settings.begin(), evaluation_settings.end(), name) != evaluation_settings.end();
 }
@@ -126,7 +129,7 @@ void SettingOptions::add_to(CLI::App& command, Which which) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == "vocab_only") continue;  // what a command does decides it, not its user
     if (which == Which::evaluation && !is_evaluation(names[i])) continue;
-    if (which != Which::chat && names[i] == "template") continue;
+    if (which != Which::chat && (names[i] == "template" || names[i] == "evict")) continue;
     const std::string_view value = runnel_config_get(defaults.get(), names[i].c_str());
     add_setting(command, names[i], runnel_setting_help(i), value == "true" || value == "false");
   }
@@ -153,7 +156,7 @@ void SettingOptions::add_setting(CLI::App& command, const std::string& name, con
   std::string names = option_name(name);
   if (name == "threads") names = "-t," + names;
   if (name == "temperature") names += ",--temp";
-  const char* group = is_evaluation(name) ? "Running" : "Sampling";
+  const char* group = is_evaluation(name) || is_window(name) ? "Running" : "Sampling";
   // Lists may be given piece by piece; of anything else the last one counts.
   const char separator = name == "stop" ? '\n' : name == "logit_bias" ? ',' : '\0';
   const auto store = [this, name, separator](const std::vector<std::string>& given) {

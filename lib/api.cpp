@@ -414,6 +414,39 @@ runnel_status runnel_session_reset(runnel_session* handle) {
   });
 }
 
+runnel_status runnel_session_pin(runnel_session* handle, int64_t n_tokens) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    return handle->session->pin(n_tokens);
+  });
+}
+
+runnel_status runnel_session_mark_turn(runnel_session* handle) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    handle->session->mark_turn(handle->session->position());
+    return {};
+  });
+}
+
+runnel_status runnel_session_rewind(runnel_session* handle, int64_t position) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    return handle->session->rewind(position);
+  });
+}
+
+runnel_status runnel_session_visible(const runnel_session* handle, int32_t* tokens, size_t capacity,
+                                     size_t* n_tokens) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(tokens || capacity == 0);
+    RUNNEL_REQUIRE(n_tokens);
+    const std::vector<runnel::Token> visible = handle->session->visible();
+    return copy_out(visible.data(), visible.size(), tokens, capacity, n_tokens);
+  });
+}
+
 runnel_status runnel_session_set(runnel_session* handle, const char* name, const char* value) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(handle);
@@ -514,6 +547,12 @@ int64_t runnel_session_stat(const runnel_session* handle, runnel_stat stat) {
       return s.stats().generated_us;
     case RUNNEL_STAT_REREAD_TOKENS:
       return s.stats().reread_tokens;
+    case RUNNEL_STAT_UNSEEN:
+      return s.stats().unseen_tokens;
+    case RUNNEL_STAT_TURNS:
+      return s.n_turns_seen();
+    case RUNNEL_STAT_HELD_FROM:
+      return s.held_from();
   }
   return 0;
 }
@@ -562,6 +601,25 @@ runnel_status runnel_chat_system(runnel_chat* handle, const char* text, size_t n
     RUNNEL_REQUIRE(handle);
     RUNNEL_REQUIRE(text || n_bytes == 0);
     return handle->chat.start(view(text, n_bytes));
+  });
+}
+
+const char* runnel_chat_system_prompt(const runnel_chat* handle) {
+  return handle ? handle->chat.system_prompt().c_str() : "";
+}
+
+runnel_status runnel_chat_pin(runnel_chat* handle, const char* text, size_t n_bytes) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(text || n_bytes == 0);
+    return handle->chat.pin(view(text, n_bytes));
+  });
+}
+
+runnel_status runnel_chat_undo(runnel_chat* handle) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    return handle->chat.undo();
   });
 }
 

@@ -103,18 +103,45 @@ std::int64_t KvCache::n_bytes(const Model& model, const CacheSize& size, CacheTy
 }
 
 KvCache::KvCache(const Model& model, const CacheSize& size, CacheType type)
-    : size_(size), type_(type), n_bytes_(n_bytes(model, size, type)) {
-  if (n_bytes_ == INT64_MAX) throw std::bad_alloc();
+    : size_(size), type_(type), model_(&model) {
+  allocate(n_bytes(model, size, type));
   lay_out(model, size, type, &layers_);
-  memory_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(n_bytes_) + alignment);
+}
+
+void KvCache::allocate(std::int64_t n_bytes) {
+  if (n_bytes == INT64_MAX) throw std::bad_alloc();
+  std::size_t space = static_cast<std::size_t>(n_bytes) + alignment;
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(space);
   void* start = memory_.get();
-  std::size_t space = static_cast<std::size_t>(n_bytes_) + alignment;
-  data_ = static_cast<std::byte*>(std::align(alignment, static_cast<std::size_t>(n_bytes_), start, space));
+  data_ = static_cast<std::byte*>(std::align(alignment, static_cast<std::size_t>(n_bytes), start, space));
+  n_bytes_ = n_bytes;
 }
 
 void KvCache::clear() {
   position_ = oldest_ = 0;
   for (LayerSlots& layer : layers_) layer.oldest = 0;
+}
+
+void KvCache::restart(std::int64_t n_prefix) {
+  if (n_prefix != size_.n_prefix) {
+    CacheSize size = size_;
+    size.window += size.n_prefix - n_prefix;
+    size.n_prefix = n_prefix;
+    std::vector<LayerSlots> layers;
+    layers.reserve(layers_.size());
+    lay_out(*model_, size, type_, &layers);
+    const std::int64_t needed = n_bytes(*model_, size, type_);
+    if (needed > n_bytes_) allocate(needed);
+    layers_ = std::move(layers);
+    size_ = size;
+  }
+  clear();
+}
+
+void KvCache::evict(std::int64_t position) { oldest_ = std::clamp(position, oldest_, position_); }
+
+std::int64_t KvCache::oldest() const {
+  return std::max({size_.n_prefix, oldest_, position_ - ring_slots(size_.window, size_)});
 }
 
 bool KvCache::rewind(std::int64_t position) {
@@ -124,12 +151,16 @@ bool KvCache::rewind(std::int64_t position) {
     position_ = position;
     return true;
   }
-  const std::int64_t oldest = std::max(oldest_, position_ - ring_slots(size_.window, size_));
-  if (position <= oldest) return false;
+  if (position < oldest()) return false;
+  oldest_ = oldest();
   for (LayerSlots& layer : layers_) layer.oldest = std::max(layer.oldest, position_ - layer.ring);
-  oldest_ = oldest;
   position_ = position;
   return true;
+}
+
+std::int64_t KvCache::n_free() const {
+  const std::int64_t begin = position_ > 0 ? window_begin(position_ - 1) : size_.n_prefix;
+  return begin + size_.window - position_;
 }
 
 std::int64_t KvCache::n_seen() const { return position_ == 0 ? 0 : cache_position(position_ - 1) + 1; }

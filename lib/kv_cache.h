@@ -60,11 +60,22 @@ class KvCache {
   std::int64_t position() const { return position_; }  // of the next token
   void advance(std::int64_t n) { position_ += n; }     // after n tokens were stored
   std::int64_t n_seen() const;                         // tokens the newest one sees, itself included
+  std::int64_t n_free() const;                         // tokens that fit before one leaves the window
   void clear();
 
+  // Empties the cache and makes its first n_prefix tokens the pinned ones; prefix and window together stay
+  // what they were. n_prefix is from 0 to that sum less 1. Allocates only where the new layout is larger than
+  // any before; after std::bad_alloc all is as it was.
+  void restart(std::int64_t n_prefix);
+
+  // The window starts at `position` (at most position()) from now on, later than it would by its size. Costs
+  // nothing: cache positions are counted from where the window starts, and no key moves.
+  void evict(std::int64_t position);
+
   // Forgets the tokens from `position` on, so that it is the next one again. What had left the window by then
-  // stays lost. False, and nothing done, when no token of the window before `position` is left.
+  // stays lost. False, and nothing done, for a position behind the prefix that is older than oldest().
   bool rewind(std::int64_t position);
+  std::int64_t oldest() const;  // position of the oldest token of the window whose keys are still there
 
   // First position of the window of a query, and the query's own cache position.
   std::int64_t window_begin(std::int64_t position) const;
@@ -98,6 +109,8 @@ class KvCache {
     Store prefix_keys, prefix_values, ring_keys, ring_values;
   };
 
+  void allocate(std::int64_t n_bytes);
+
   // Where everything lies; returns the bytes it takes.
   static std::size_t lay_out(const Model& model, const CacheSize& size, CacheType type,
                              std::vector<LayerSlots>* layers);
@@ -105,11 +118,12 @@ class KvCache {
   CacheSize size_;
   CacheType type_;
   std::vector<LayerSlots> layers_;
-  std::int64_t n_bytes_ = 0;
+  const Model* model_;
+  std::int64_t n_bytes_ = 0;  // of data_
   std::unique_ptr<std::byte[]> memory_;
   std::byte* data_ = nullptr;  // in memory_, aligned
   std::int64_t position_ = 0;
-  std::int64_t oldest_ = 0;  // window positions before this were overwritten in the longest ring
+  std::int64_t oldest_ = 0;  // window positions before this were evicted, or overwritten in the longest ring
 };
 
 }  // namespace runnel

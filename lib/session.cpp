@@ -61,11 +61,10 @@ Session::Session(std::shared_ptr<const Model> model, const Settings& settings, c
       cache_(*model_, size, settings.cache),
       forward_(*model_, kernels_, std::move(rope), size, thread_count(settings)),
       sampler_(std::move(sampler)),
-      stop_text_(settings.stop) {
-  if (!model_->can_stream()) {
-    first_.resize(static_cast<std::size_t>(size.n_prefix));
-    recent_.resize(static_cast<std::size_t>(size.window));
-  }
+      stop_text_(settings.stop),
+      // As the longest ring of the cache, so that a rewind finds ids for all the keys that are left.
+      history_(size.n_prefix + size.window + size.batch - 1, size.n_prefix) {
+  if (!model_->can_stream()) reread_batch_.resize(static_cast<std::size_t>(size.batch));
 }
 
 std::int64_t Session::scratch_bytes() const {
@@ -73,12 +72,44 @@ std::int64_t Session::scratch_bytes() const {
 }
 
 void Session::reset() {
-  cache_.clear();
+  cache_.restart(settings_.sinks);
+  history_.set_prefix(settings_.sinks);
+  turns_.clear();
+  is_chat_ = false;
   sampler_.reset();
   last_logits_ = nullptr;
   n_read_ = 0;
   end_token_ = -1;
   stats_ = {};
+}
+
+Result<void> Session::check_prefix(std::int64_t n_prefix) const {
+  const std::int64_t n_total = cache_.size().n_prefix + cache_.size().window;
+  if (n_prefix < 0 || n_prefix >= n_total)
+    return error(
+        RUNNEL_BAD_ARGUMENT,
+        "%lld tokens are to stay for ever, but the cache holds %lld in all (sinks and window) and one "
+        "at least must be left for the window: take a larger window",
+        static_cast<long long>(n_prefix), static_cast<long long>(n_total));
+  return {};
+}
+
+Result<void> Session::pin(std::int64_t n_tokens) {
+  if (n_read_ > 0)
+    return error(RUNNEL_BAD_ARGUMENT, "%lld tokens were read already: pin before the first, or after a reset",
+                 static_cast<long long>(n_read_));
+  return restart(n_tokens);
+}
+
+Result<void> Session::restart(std::int64_t n_prefix) {
+  RUNNEL_TRY(check_prefix(n_prefix));
+  cache_.restart(n_prefix);
+  history_.set_prefix(n_prefix);
+  turns_.clear();
+  last_logits_ = nullptr;
+  n_read_ = 0;
+  recall();
+  return {};
 }
 
 Result<void> Session::set(std::string_view name, std::string_view value) {
@@ -120,13 +151,33 @@ Result<void> Session::feed(std::span<const Token> tokens, runnel_logits_fn on_lo
     if (tokens[i] < 0 || tokens[i] >= n_vocab)
       return error(RUNNEL_BAD_ARGUMENT, "token %zu of %zu is %d, expected an id from 0 to %d", i,
                    tokens.size(), tokens[i], n_vocab - 1);
+  if (settings_.overflow == Overflow::error && tokens.size() > static_cast<std::size_t>(most_at_once()))
+    return error(
+        RUNNEL_BAD_ARGUMENT,
+        "overflow: %zu tokens at once, but the window takes %lld: give less, a larger window, or let "
+        "them stream through it (overflow stream)",
+        tokens.size(), static_cast<long long>(most_at_once()));
   stop_.store(false, std::memory_order_relaxed);
   const Clock::time_point start = Clock::now();
   const std::int64_t before = n_read_;
   Result<void> result = read(tokens, on_logits, user);
   stats_.fed_tokens += n_read_ - before;
   stats_.fed_us += us_since(start);
+  stats_.unseen_tokens = count_unseen(before);
   return result;
+}
+
+// Of these the model surely sees all when the last is read. A window that is read again keeps half of itself.
+std::int64_t Session::most_at_once() const {
+  const std::int64_t window = cache_.size().window;
+  const std::int64_t in_any_case = model_->can_stream() ? window : std::max<std::int64_t>(1, window / 2);
+  return std::max(in_any_case, cache_.n_free());
+}
+
+// Tokens from `fed_from` on, or from where an exchange begins after it, that are no longer seen.
+std::int64_t Session::count_unseen(std::int64_t fed_from) const {
+  const std::int64_t begin = turns_.last_in(fed_from, n_read_).value_or(fed_from);
+  return std::max<std::int64_t>(0, seen_from() - std::max(begin, n_prefix()));
 }
 
 Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
@@ -139,17 +190,6 @@ Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_lo
     return stopped();
   }
   return {};
-}
-
-// How many tokens the next batch may have, at least one. Learned positions make room by reading again.
-std::size_t Session::make_room() {
-  const CacheSize& size = cache_.size();
-  std::int64_t room = size.batch;
-  if (!model_->can_stream()) {
-    if (cache_.position() == size.n_prefix + size.window) reread();
-    room = std::min(room, size.n_prefix + size.window - cache_.position());
-  }
-  return static_cast<std::size_t>(room);
 }
 
 Result<void> Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
@@ -179,36 +219,8 @@ Result<void> Session::read_batch(std::span<const Token> tokens, bool is_last, ru
 void Session::remember(std::span<const Token> tokens) {
   for (const Token token : tokens) {
     sampler_.accept(token);
-    const auto at = static_cast<std::size_t>(n_read_++);
-    if (at < first_.size()) first_[at] = token;
-    if (!recent_.empty()) recent_[at % recent_.size()] = token;
+    history_.put(n_read_++, token);
   }
-}
-
-// Learned positions end with the trained context. To go on, the model reads the last half of the window again
-// from the start of the context, behind the sinks.
-void Session::reread() {
-  const CacheSize& size = cache_.size();
-  std::vector<Token> tokens(first_);
-  const std::int64_t n_again = std::min(size.window / 2, n_read_ - size.n_prefix);
-  for (std::int64_t at = n_read_ - n_again; at < n_read_; ++at)
-    tokens.push_back(recent_[static_cast<std::size_t>(at) % recent_.size()]);
-  cache_.clear();
-  for (std::size_t i = 0; i < tokens.size();) {
-    const std::size_t n = std::min(tokens.size() - i, static_cast<std::size_t>(size.batch));
-    forward_.run(team_, cache_, std::span(tokens).subspan(i, n));
-    cache_.advance(static_cast<std::int64_t>(n));
-    i += n;
-  }
-  stats_.reread_tokens += static_cast<std::int64_t>(tokens.size());
-}
-
-bool Session::rewind(std::int64_t position) {
-  if (position < 0 || position > n_read_ || !cache_.rewind(cache_.position() - (n_read_ - position)))
-    return false;
-  n_read_ = position;
-  last_logits_ = nullptr;
-  return true;
 }
 
 Result<Token> Session::sample() {
@@ -218,10 +230,14 @@ Result<Token> Session::sample() {
   return sampler_.sample({last_logits_, model_->shape().n_vocab});
 }
 
+Result<void> Session::check_count(std::int64_t n_tokens) {
+  if (n_tokens >= -1) return {};
+  return error(RUNNEL_BAD_ARGUMENT, "n_tokens is %lld, expected a count, or -1 for no end",
+               static_cast<long long>(n_tokens));
+}
+
 Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
-  if (n_tokens < -1)
-    return error(RUNNEL_BAD_ARGUMENT, "n_tokens is %lld, expected a count, or -1 for no end",
-                 static_cast<long long>(n_tokens));
+  RUNNEL_TRY(check_count(n_tokens));
   stop_.store(false, std::memory_order_relaxed);
   stop_text_.clear();
   end_token_ = -1;

@@ -17,6 +17,8 @@
 #include "lib/sampler.h"
 #include "lib/settings.h"
 #include "lib/stop_text.h"
+#include "lib/token_history.h"
+#include "lib/turn_marks.h"
 
 namespace runnel {
 
@@ -32,11 +34,17 @@ class Session {
   const KvCache& cache() const { return cache_; }
 
   void reset();
+  // An empty stream whose first n_prefix tokens are to stay; sampler and statistics go on as they are. After
+  // an error (no window would be left, or no memory) all is as it was.
+  Result<void> restart(std::int64_t n_prefix);
+  Result<void> check_prefix(std::int64_t n_prefix) const;
+  Result<void> pin(std::int64_t n_tokens);  // see runnel_session_pin
   Result<void> set(std::string_view name, std::string_view value);
 
   // See runnel_session_feed and runnel_session_generate.
   Result<void> feed(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
   Result<Token> sample();
+  static Result<void> check_count(std::int64_t n_tokens);  // of a generation
   Result<runnel_finish> generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
   void stop() { stop_.store(true, std::memory_order_relaxed); }
 
@@ -45,18 +53,34 @@ class Session {
   // A text that ends an answer like those of the setting "stop"; "" for none.
   void set_answer_end(const std::string& text);
 
+  // An exchange begins at this position, which may be ahead of what was read. Positions come in order.
+  void mark_turn(std::int64_t position);
+  const TurnMarks& turns() const { return turns_; }
+
+  // What the setting "evict" means while it is "auto": whole exchanges (a chat), or tokens.
+  void set_chat(bool is_chat) { is_chat_ = is_chat; }
+  bool evicts_turns() const;
+
   const float* logits() const { return last_logits_; }  // null before the first token
   Token last_end_token() const {
     return end_token_;
   }  // that ended the last generate(); -1 when something else did
 
-  // Forgets the tokens from `position` on, without logits until the next feed. False when that is not
-  // possible.
-  bool rewind(std::int64_t position);
+  // See runnel_session_rewind. The sampler's history becomes what is then seen; its random numbers go on.
+  Result<void> rewind(std::int64_t position);
   std::int64_t position() const { return n_read_; }  // tokens read since the start or the last reset
+  std::int64_t n_prefix() const { return cache_.size().n_prefix; }
+  // The position from which on all is still seen by the model, and still held for a rewind, whatever has left
+  // between the prefix and there; 0 when nothing has.
+  std::int64_t seen_from() const;
+  std::int64_t held_from() const;
+  std::int64_t n_turns_seen() const { return turns_.count_in(seen_from(), n_read_); }
+  Token token(std::int64_t position) const { return history_.at(position); }  // of the prefix, or held
+  std::vector<Token> visible() const;                                         // what the model sees, in order
 
   struct Stats {
     std::int64_t fed_tokens = 0, fed_us = 0, generated_tokens = 0, generated_us = 0, reread_tokens = 0;
+    std::int64_t unseen_tokens = 0;  // of the last feed: had left the window when it was through
   };
   const Stats& stats() const { return stats_; }
   std::int64_t scratch_bytes() const;
@@ -70,7 +94,13 @@ class Session {
   Result<void> read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
                           void* user);
   void remember(std::span<const Token> tokens);
+  void take_back(std::int64_t position);
+  void recall();
+  std::int64_t most_at_once() const;
+  std::int64_t count_unseen(std::int64_t fed_from) const;
   std::size_t make_room();
+  std::int64_t room_by_turn();
+  std::int64_t reread_from() const;
   void reread();
   std::optional<runnel_finish> emit(Token token, runnel_text_fn on_text, void* user);
   runnel_finish finish(runnel_finish how, runnel_text_fn on_text, void* user);
@@ -87,9 +117,11 @@ class Session {
   Sampler sampler_;
   StopText stop_text_;
   Utf8Stream utf8_;
-  std::string piece_, text_;   // of the token at hand; kept to reuse their memory
-  std::vector<Token> recent_;  // ring of the last tokens; learned positions only
-  std::vector<Token> first_;   // the prefix's tokens; likewise
+  std::string piece_, text_;  // of the token at hand; kept to reuse their memory
+  TokenHistory history_;
+  TurnMarks turns_;
+  bool is_chat_ = false;
+  std::vector<Token> reread_batch_;  // learned positions only
   const float* last_logits_ = nullptr;
   std::int64_t n_read_ = 0;
   Token end_token_ = -1;

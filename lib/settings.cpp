@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <variant>
 
 namespace runnel {
@@ -36,11 +37,15 @@ struct Text {
   std::string Settings::*at;
 };
 
-struct CacheChoice {};
+template <class T>
+struct Choice {
+  T Settings::*at;
+};
 struct BiasList {};
 struct StopList {};
 
-using Kind = std::variant<Whole, Unsigned64, Real, Truth, Text, CacheChoice, BiasList, StopList>;
+using Kind = std::variant<Whole, Unsigned64, Real, Truth, Text, Choice<CacheType>, Choice<Evict>,
+                          Choice<Overflow>, BiasList, StopList>;
 
 struct Row {
   SettingInfo info;
@@ -79,7 +84,20 @@ constexpr Row rows[] = {
      Whole{&Settings::window, 0, 1 << 24, "of tokens "}},
     {{"batch", "tokens of a prompt that go through the model together; 1 to 65536; default 256", session},
      Whole{&Settings::batch, 1, 65536, "of tokens "}},
-    {{"cache", "type of the cached keys and values; f32, f16 or int8; default f16", session}, CacheChoice{}},
+    {{"cache", "type of the cached keys and values; f32, f16 or int8; default f16", session},
+     Choice<CacheType>{&Settings::cache}},
+    {{"evict",
+      "what leaves a full window: token: the oldest token; turn: the oldest exchange as a whole, so that a "
+      "chat stays well-formed (what stands in front of the first exchange stays, in place of the sinks); "
+      "auto: "
+      "turn in a chat, token elsewhere; default auto",
+      running},
+     Choice<Evict>{&Settings::evict}},
+    {{"overflow",
+      "a text that is longer than the window: stream: goes through it, and its beginning is no longer seen; "
+      "error: is refused; default stream",
+      running},
+     Choice<Overflow>{&Settings::overflow}},
 
     {{"logit_bias",
       "added to the logits of tokens, as id=bias,id=bias...; -1000 to 1000, or -inf: never; default empty",
@@ -129,12 +147,20 @@ constexpr Row rows[] = {
      Text{&Settings::chat_template}},
 };
 
-struct CacheName {
+template <class T>
+struct ChoiceName {
   const char* name;
-  CacheType type;
+  T value;
 };
-constexpr CacheName cache_names[] = {
+constexpr ChoiceName<CacheType> cache_names[] = {
     {"f32", CacheType::f32}, {"f16", CacheType::f16}, {"int8", CacheType::i8}};
+constexpr ChoiceName<Evict> evict_names[] = {
+    {"auto", Evict::automatic}, {"token", Evict::token}, {"turn", Evict::turn}};
+constexpr ChoiceName<Overflow> overflow_names[] = {{"stream", Overflow::stream}, {"error", Overflow::error}};
+
+constexpr std::span<const ChoiceName<CacheType>> names_of(CacheType) { return cache_names; }
+constexpr std::span<const ChoiceName<Evict>> names_of(Evict) { return evict_names; }
+constexpr std::span<const ChoiceName<Overflow>> names_of(Overflow) { return overflow_names; }
 
 constexpr std::size_t max_stops = 64;
 constexpr std::size_t max_stop_bytes = 1024;
@@ -236,11 +262,12 @@ Result<void> set(const Text& kind, const SettingInfo&, std::string_view text, Se
 
 std::string get(const Text& kind, const Settings& in) { return in.*kind.at; }
 
-Result<void> set(const CacheChoice&, const SettingInfo& info, std::string_view text, Settings& out) {
+template <class T>
+Result<void> set(const Choice<T>& kind, const SettingInfo& info, std::string_view text, Settings& out) {
   std::string expected;
-  for (const CacheName& row : cache_names) {
+  for (const ChoiceName<T>& row : names_of(T{})) {
     if (text == row.name) {
-      out.cache = row.type;
+      out.*kind.at = row.value;
       return {};
     }
     expected += (expected.empty() ? "" : " or ") + std::string(row.name);
@@ -248,9 +275,10 @@ Result<void> set(const CacheChoice&, const SettingInfo& info, std::string_view t
   return bad(info, expected, text);
 }
 
-std::string get(const CacheChoice&, const Settings& in) {
-  for (const CacheName& row : cache_names) {
-    if (row.type == in.cache) return row.name;
+template <class T>
+std::string get(const Choice<T>& kind, const Settings& in) {
+  for (const ChoiceName<T>& row : names_of(T{})) {
+    if (row.value == in.*kind.at) return row.name;
   }
   return {};
 }

@@ -12,6 +12,8 @@
 namespace runnel {
 
 enum class CacheType { f32, f16, i8 };
+enum class Evict { automatic, token, turn };  // what leaves a full window; automatic: turn in a chat
+enum class Overflow { stream, error };        // of a feed that the window cannot hold
 
 struct Settings {
   // Model
@@ -25,6 +27,8 @@ struct Settings {
   std::int32_t window = 0;   // last tokens that are seen; 0: what the trained context leaves, at most 4096
   std::int32_t batch = 256;  // tokens of a prompt that go through the model together
   CacheType cache = CacheType::f16;
+  Evict evict = Evict::automatic;
+  Overflow overflow = Overflow::stream;
 
   // Sampling, in the order in which the chain applies it (see sampler.h)
   std::vector<std::pair<std::int32_t, float>> logit_bias;  // "15=-1.5,27=-inf"

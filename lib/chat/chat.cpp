@@ -1,5 +1,7 @@
 #include "lib/chat/chat.h"
 
+#include <algorithm>
+
 #include "lib/chat/form.h"
 
 namespace runnel {
@@ -36,37 +38,103 @@ Result<Chat> Chat::open(Session& session, const Settings& settings) {
 }
 
 Result<void> Chat::start(std::string_view system) {
+  RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system), true));
+  RUNNEL_TRY(session_->check_prefix(n_prefix(opening.size())));
   session_->reset();
+  session_->set_chat(true);
   session_->set_answer_end(template_.end_text());
   system_ = system;
+  n_opening_ = 0;
+  opens_user_ = true;
+  exchanges_.clear();
   answer_ = Answer::none;
-  before_answer_ = -1;
-  return {};
+  return session_->restart(n_prefix(opening.size()));  // so that its size is told before anything is said
 }
 
-Result<void> Chat::read(const ChatPieces& pieces, bool add_bos) {
+// Whole exchanges after the opening, or by token: the opening, and as many sinks as the session is to have.
+std::int64_t Chat::n_prefix(std::size_t n_lead) const {
+  const auto n = static_cast<std::int64_t>(n_lead);
+  const Settings& settings = session_->settings();
+  return settings.evict == Evict::token ? std::max<std::int64_t>(n, settings.sinks) : n;
+}
+
+Result<std::vector<Token>> Chat::encode(const ChatPieces& pieces, bool add_bos) const {
   std::vector<TextPiece> texts;
   for (const ChatPiece& piece : pieces) texts.push_back({piece.text, piece.markup});
   std::vector<Token> tokens;
   RUNNEL_TRY(session_->model().tokenizer()->encode_pieces(texts, add_bos, tokens));
-  if (tokens.empty()) return {};
-  before_answer_ = tokens.back();
-  return session_->feed(tokens, nullptr, nullptr);
+  return tokens;
+}
+
+// `all` starts with `lead`, and its tokens with those of the lead, but for one that may span the border.
+Result<Chat::Part> Chat::encode_after(const ChatPieces& lead, const ChatPieces& all, bool add_bos) const {
+  RUNNEL_ASSIGN(const std::vector<Token> alone, encode(lead, add_bos));
+  RUNNEL_ASSIGN(std::vector<Token> tokens, encode(all, add_bos));
+  const auto border = std::mismatch(alone.begin(), alone.end(), tokens.begin(), tokens.end()).first;
+  return Part{std::move(tokens), static_cast<std::size_t>(border - alone.begin())};
+}
+
+// From BOS to the first answer. The system prompt's own tokens all stay: where one of them would span the
+// border, what is said is put into tokens apart.
+Result<Chat::Part> Chat::first_part(std::string_view system, std::string_view said) const {
+  const ChatPieces lead = opens_user_ ? template_.opening(system) : template_.system(system);
+  RUNNEL_ASSIGN(Part part, encode_after(lead, template_.first_turn(system, said), true));
+  RUNNEL_ASSIGN(const std::vector<Token> prompt, encode(template_.system(system), true));
+  if (part.n_lead >= prompt.size()) return part;
+  RUNNEL_ASSIGN(part.tokens, encode(lead, true));
+  part.n_lead = part.tokens.size();
+  RUNNEL_ASSIGN(const std::vector<Token> rest, encode(template_.user_rest(said), false));
+  part.tokens.insert(part.tokens.end(), rest.begin(), rest.end());
+  return part;
+}
+
+// The end of the last answer, what stands between exchanges, and what is said.
+Result<Chat::Part> Chat::later_part(std::string_view said) const {
+  ChatPieces lead;
+  if (answer_ == Answer::open) append(lead, template_.answer_end());
+  append(lead, template_.between());
+  ChatPieces all = lead;
+  if (opens_user_) append(lead, template_.user_start());
+  append(all, template_.turn(said));
+  return encode_after(lead, all, false);
+}
+
+bool Chat::begins_with_prefix(const Part& part) const {
+  if (session_->position() != static_cast<std::int64_t>(part.n_lead)) return false;
+  for (std::size_t i = 0; i < part.n_lead; ++i)
+    if (session_->token(static_cast<std::int64_t>(i)) != part.tokens[i]) return false;
+  return true;
+}
+
+Result<void> Chat::ask(std::string_view text) {
+  const bool is_first = answer_ == Answer::none;
+  if (is_first) opens_user_ = true;
+  RUNNEL_ASSIGN(Part part, is_first ? first_part(system_, text) : later_part(text));
+  if (is_first && begins_with_prefix(part)) {  // all that was said has been taken back
+    part.tokens.erase(part.tokens.begin(), part.tokens.begin() + static_cast<std::ptrdiff_t>(part.n_lead));
+    part.n_lead = 0;
+  } else if (is_first) {
+    RUNNEL_TRY(session_->restart(n_prefix(part.n_lead)));
+    n_opening_ = static_cast<std::int64_t>(part.n_lead);
+  }
+  const auto has_left = [&](const Exchange& e) { return e.begin < session_->held_from(); };
+  exchanges_.erase(exchanges_.begin(), std::find_if_not(exchanges_.begin(), exchanges_.end(), has_left));
+
+  const std::int64_t start = session_->position();
+  exchanges_.push_back({start, start + static_cast<std::int64_t>(part.n_lead), -1, answer_});
+  session_->mark_turn(exchanges_.back().begin);
+  if (Result<void> fed = session_->feed(part.tokens, nullptr, nullptr); !fed) {
+    RUNNEL_TRY(drop_last());
+    return fed;
+  }
+  exchanges_.back().answer = session_->position();
+  return {};
 }
 
 Result<runnel_finish> Chat::say(std::string_view text, std::int64_t n_tokens, runnel_text_fn on_text,
                                 void* user) {
-  ChatPieces pieces;
-  const bool is_first = session_->position() == 0;
-  if (is_first) {
-    pieces = template_.first_turn(system_, text);
-  } else {
-    if (answer_ == Answer::open) append(pieces, template_.answer_end());
-    append(pieces, template_.between());
-    append(pieces, template_.turn(text));
-  }
-  RUNNEL_TRY(read(pieces, is_first));
-  answer_position_ = session_->position();
+  RUNNEL_TRY(Session::check_count(n_tokens));
+  RUNNEL_TRY(ask(text));
   return answer(n_tokens, on_text, user);
 }
 
@@ -80,18 +148,85 @@ Result<runnel_finish> Chat::answer(std::int64_t n_tokens, runnel_text_fn on_text
 }
 
 Result<runnel_finish> Chat::again(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
-  if (before_answer_ < 0) return error(RUNNEL_BAD_ARGUMENT, "there is no answer yet to give again");
-  if (!session_->rewind(answer_position_ - 1))
+  RUNNEL_TRY(Session::check_count(n_tokens));
+  if (exchanges_.empty() || exchanges_.back().answer < 0)
+    return error(RUNNEL_BAD_ARGUMENT, "there is no answer yet to give again");
+  // The question has to be there as far as the window let the answer see it.
+  const Exchange& last = exchanges_.back();
+  const std::int64_t needed = std::max(last.begin, last.answer - session_->cache().size().window);
+  if (session_->held_from() > std::max(needed, session_->n_prefix()))
     return error(RUNNEL_BAD_ARGUMENT, "the question of the last answer has left the window; ask it again");
-  RUNNEL_TRY(session_->feed({&before_answer_, 1}, nullptr, nullptr));
+  RUNNEL_TRY(session_->rewind(last.answer));
   return answer(n_tokens, on_text, user);
+}
+
+Result<void> Chat::undo() {
+  if (exchanges_.empty())
+    return error(RUNNEL_BAD_ARGUMENT, "there is no exchange in the window to take back");
+  return drop_last();
+}
+
+// Back to the end of the exchange before, or, where that has left the window, to the opening.
+Result<void> Chat::drop_last() {
+  const Exchange last = exchanges_.back();
+  exchanges_.pop_back();
+  answer_ = last.before;
+  if (answer_ != Answer::none && last.start >= session_->held_from()) return session_->rewind(last.start);
+  exchanges_.clear();
+  answer_ = Answer::none;
+  return session_->rewind(std::min(n_opening_, session_->position()));
+}
+
+// The new prefix, and behind it the whole exchanges that are still seen and fit.
+Result<void> Chat::pin(std::string_view text) {
+  if (text.empty()) return error(RUNNEL_BAD_ARGUMENT, "there is no text to pin");
+  std::string system = system_prompt();
+  if (!system.empty()) system += '\n';
+  system += text;
+  if (answer_ == Answer::none) return start(system);
+
+  RUNNEL_ASSIGN(Part part, first_part(system, "a"));  // any message shows where the opening ends
+  part.tokens.resize(part.n_lead);
+  const std::int64_t prefix = n_prefix(part.n_lead);
+  const CacheSize& size = session_->cache().size();
+  const std::int64_t room = size.n_prefix + size.window - prefix;
+  const std::int64_t end = session_->position();
+  const std::int64_t oldest = std::max(session_->seen_from(), end - room);
+  const auto has_left = [&](const Exchange& e) { return e.begin < oldest; };
+  std::vector<Exchange> kept(std::find_if_not(exchanges_.begin(), exchanges_.end(), has_left),
+                             exchanges_.end());
+  const std::int64_t first = kept.empty() ? end : kept.front().begin;
+  for (std::int64_t at = first; at < end; ++at) part.tokens.push_back(session_->token(at));
+
+  RUNNEL_TRY(session_->restart(prefix));
+  system_ = std::move(system);
+  n_opening_ = static_cast<std::int64_t>(part.n_lead);
+  exchanges_ = std::move(kept);
+  for (Exchange& e : exchanges_) {
+    const std::int64_t moved = n_opening_ - first;
+    e.start += moved;
+    e.begin += moved;
+    if (e.answer >= 0) e.answer += moved;
+    session_->mark_turn(e.begin);
+  }
+  if (exchanges_.empty()) {
+    answer_ = Answer::none;
+  } else {
+    exchanges_.front().before = Answer::none;
+  }
+  if (Result<void> fed = session_->feed(part.tokens, nullptr, nullptr); !fed) {
+    exchanges_.clear();
+    answer_ = Answer::none;
+    RUNNEL_TRY(session_->rewind(0));
+    return fed;
+  }
+  return {};
 }
 
 // The model plays on, whoever's turn it is: ends of turns are read like other tokens and show as line breaks.
 Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
-  if (session_->position() == 0) RUNNEL_TRY(read(template_.system(system_), true));
-  if (session_->position() == 0)
-    return error(RUNNEL_BAD_ARGUMENT, "this model has no token that starts a text: say something first");
+  RUNNEL_TRY(Session::check_count(n_tokens));
+  if (answer_ == Answer::none) RUNNEL_TRY(begin_alone());
   const std::int64_t before = session_->stats().generated_tokens;
   for (;;) {
     const std::int64_t done = session_->stats().generated_tokens - before;
@@ -100,9 +235,21 @@ Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text,
     const Token end = session_->last_end_token();
     RUNNEL_TRY(session_->feed({&end, 1}, nullptr, nullptr));
     answer_ = Answer::ended;
-    before_answer_ = -1;
+    if (!exchanges_.empty()) exchanges_.back().answer = -1;
     if (on_text && on_text(user, "\n", 1, end) != 0) return RUNNEL_FINISH_STOPPED;
   }
+}
+
+// Reads what comes before the first message, from where the model goes on without one.
+Result<void> Chat::begin_alone() {
+  RUNNEL_ASSIGN(const std::vector<Token> tokens, encode(template_.system(system_), true));
+  if (tokens.empty())
+    return error(RUNNEL_BAD_ARGUMENT, "this model has no token that starts a text: say something first");
+  RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system_), true));
+  RUNNEL_TRY(session_->restart(std::max<std::int64_t>(n_prefix(tokens.size()), session_->settings().sinks)));
+  n_opening_ = static_cast<std::int64_t>(tokens.size());
+  opens_user_ = tokens == opening;
+  return session_->feed(tokens, nullptr, nullptr);
 }
 
 }  // namespace runnel

@@ -1,5 +1,11 @@
 // A conversation over a session: what is said goes in by the model's template, the answer comes out, and
-// nothing that was read is ever read again.
+// nothing that was read is read again (but by pin()).
+//
+// The pinned prefix is all that the template puts in front of what is said first: BOS, the system prompt, the
+// start of a user message. An exchange goes from what is said to where the next user message has been opened,
+// so that any later exchange stands as well behind the prefix as the first one did, whatever has left in
+// between; also where the system prompt is part of the first user message (Llama 2, Mistral, Gemma). A token
+// that spans the border belongs to the exchange: with SentencePiece the blank after "[INST]" does.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,28 +24,52 @@ class Chat {
   static Result<Chat> open(Session& session, const Settings& settings);
 
   const char* form_name() const { return template_.name(); }
+  const std::string& system_prompt() const { return system_.empty() ? template_.default_system() : system_; }
 
-  // These are the calls of runnel.h: runnel_chat_system, _say, _again, _continue.
+  // These are the calls of runnel.h: runnel_chat_system, _pin, _say, _again, _undo, _continue.
   Result<void> start(std::string_view system);
+  Result<void> pin(std::string_view text);
   Result<runnel_finish> say(std::string_view text, std::int64_t n_tokens, runnel_text_fn on_text, void* user);
   Result<runnel_finish> again(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
+  Result<void> undo();
   Result<runnel_finish> go_on(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
 
  private:
   // How the last answer stands in the stream: what is still to be read before the next message.
   enum class Answer { none, open, ended };
 
+  struct Exchange {
+    std::int64_t start;   // position before anything of it was read: the end of the last answer comes first
+    std::int64_t begin;   // where what was said begins; a mark of the session
+    std::int64_t answer;  // where the answer begins; -1: it cannot be given again
+    Answer before;        // how the answer before it stood
+  };
+
+  struct Part {  // tokens to be read; an exchange begins after n_lead of them
+    std::vector<Token> tokens;
+    std::size_t n_lead;
+  };
+
   Chat(Session& session, ChatTemplate chat_template)
       : session_(&session), template_(std::move(chat_template)) {}
-  Result<void> read(const ChatPieces& pieces, bool add_bos);
+  Result<std::vector<Token>> encode(const ChatPieces& pieces, bool add_bos) const;
+  Result<Part> encode_after(const ChatPieces& lead, const ChatPieces& all, bool add_bos) const;
+  Result<Part> first_part(std::string_view system, std::string_view said) const;
+  Result<Part> later_part(std::string_view said) const;
+  std::int64_t n_prefix(std::size_t n_lead) const;
+  bool begins_with_prefix(const Part& part) const;
+  Result<void> ask(std::string_view text);
+  Result<void> drop_last();
+  Result<void> begin_alone();
   Result<runnel_finish> answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
 
   Session* session_;
   ChatTemplate template_;
   std::string system_;
+  std::int64_t n_opening_ = 0;       // tokens in front of the first exchange
+  bool opens_user_ = true;           // whether the last of them open a user message
+  std::vector<Exchange> exchanges_;  // those that may be taken back, oldest first
   Answer answer_ = Answer::none;
-  std::int64_t answer_position_ = 0;  // where the last answer starts
-  Token before_answer_ = -1;          // the token in front of it; -1: there is no answer
 };
 
 // Names of the known forms; null past the end.

@@ -58,18 +58,34 @@ ChatPieces ChatTemplate::system(std::string_view prompt) const {
   return pieces;
 }
 
-ChatPieces ChatTemplate::first_turn(std::string_view prompt, std::string_view said) const {
+ChatPieces ChatTemplate::opening(std::string_view prompt) const {
   ChatPieces pieces = system(prompt);
   const bool opened =
       form_->system_place == SystemPlace::inside && !(prompt.empty() && default_system_.empty());
   if (!opened) add_markup(pieces, form_->user_before);
+  return pieces;
+}
+
+ChatPieces ChatTemplate::first_turn(std::string_view prompt, std::string_view said) const {
+  ChatPieces pieces = opening(prompt);
+  add_user(pieces, said);
+  return pieces;
+}
+
+ChatPieces ChatTemplate::user_start() const {
+  ChatPieces pieces;
+  add_markup(pieces, form_->user_before);
+  return pieces;
+}
+
+ChatPieces ChatTemplate::user_rest(std::string_view said) const {
+  ChatPieces pieces;
   add_user(pieces, said);
   return pieces;
 }
 
 ChatPieces ChatTemplate::turn(std::string_view said) const {
-  ChatPieces pieces;
-  add_markup(pieces, form_->user_before);
+  ChatPieces pieces = user_start();
   add_user(pieces, said);
   return pieces;
 }

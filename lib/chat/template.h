@@ -29,12 +29,16 @@ class ChatTemplate {
   const char* name() const { return form_->name; }
   const std::string& default_system() const { return default_system_; }
 
-  // The system prompt (empty: the default one) as it stands right after BOS: what is to stay when turns
-  // leave.
+  // The system prompt (empty: the default one) as it stands right after BOS.
   ChatPieces system(std::string_view prompt) const;
-  // All that comes between BOS and the first answer. Starts with the pieces of system(prompt).
+  // All that comes between BOS and what the user says first: what is to stay when exchanges leave. Any later
+  // exchange reads on from here as the first one does. Starts with the pieces of system(prompt).
+  ChatPieces opening(std::string_view prompt) const;
+  // All that comes between BOS and the first answer. Starts with the pieces of opening(prompt).
   ChatPieces first_turn(std::string_view prompt, std::string_view said) const;
-  // A later user message, up to where the model answers.
+  // A later user message, up to where the model answers: what opens it, and the rest.
+  ChatPieces user_start() const;
+  ChatPieces user_rest(std::string_view said) const;
   ChatPieces turn(std::string_view said) const;
 
   // What ends an answer. When the model has generated its end itself only between() is left to read.

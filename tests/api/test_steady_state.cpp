@@ -71,6 +71,25 @@ TEST(SteadyState, generates_without_allocating) {
   }
 }
 
+TEST(SteadyState, exchanges_leave_without_allocating) {
+  const auto model = open_model(demo_model());
+  const auto session =
+      open_session(model.get(), {{"window", "124"}, {"ignore_eos", "true"}, {"evict", "turn"}});
+  require(runnel_session_pin(session.get(), 8));
+  require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
+  const auto exchanges = [&session](int n) {
+    for (int i = 0; i < n; ++i) {
+      require(runnel_session_mark_turn(session.get()));
+      require(runnel_session_generate(session.get(), 30, ignore, nullptr, nullptr));
+    }
+  };
+  exchanges(20);
+  const long before = n_allocations;
+  exchanges(40);
+  EXPECT_EQ(n_allocations - before, 0);
+  EXPECT_GE(runnel_session_stat(session.get(), RUNNEL_STAT_TURNS), 3);
+}
+
 TEST(SteadyState, reads_without_growing) {
   const auto model = open_model(demo_model());
   const auto session = open_session(model.get(), {{"window", "252"}});

@@ -90,6 +90,9 @@ class BadFlags(e2e.TestCase):
 
     def test_choices(self):
         self.bad("chat", "--cache", "f12", naming="f16")
+        self.bad("chat", "--evict", "half", naming="--evict")
+        self.bad("chat", "--overflow", "1", naming="--overflow")
+        self.bad("generate", e2e.DEMO, "-p", "x", "--overflow", "", naming="--overflow")
         self.bad("chat", "--isa", "abacus", naming="abacus")
         self.bad("chat", "--template", "{% abacus %}", naming="template")
         self.bad("chat", "--ignore-eos=perhaps", naming="--ignore-eos")

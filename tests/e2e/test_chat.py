@@ -32,6 +32,30 @@ class PipedChat(e2e.TestCase):
         result = self.succeed("chat", "--window", "60", "--sinks", "4", "--greedy", "-n", "40", stdin=lines)
         self.assertGreaterEqual(len(result.out.splitlines()), 15)
 
+    def test_the_oldest_exchange_leaves_or_the_oldest_token(self):
+        lines = f"{e2e.QUESTION}\nAt 7 pm.\n{e2e.OTHER_QUESTION}\nPlay some jazz.\n".encode() * 3
+        flags = ("chat", "--window", "80", "--temp", "1", "-n", "20")
+        by_turn = self.succeed(*flags, stdin=lines)
+        self.assertEqual(by_turn.err, "")
+        self.assertEqual(self.succeed(*flags, "--evict", "turn", stdin=lines).out, by_turn.out)
+        by_token = self.succeed(*flags, "--evict", "token", stdin=lines)
+        self.assertEqual(len(by_token.out.splitlines()), 12)
+        self.assertNotEqual(by_token.out, by_turn.out)
+
+    def test_a_message_longer_than_the_window(self):
+        line = " ".join([e2e.QUESTION] * 20).encode() + b"\n"
+        flags = ("chat", "--window", "60", "--greedy", "-n", "5")
+        result = self.succeed(*flags, stdin=line)
+        self.assertIn("no longer seen", result.err)
+        self.fail_cleanly(*flags, "--overflow", "error", stdin=line, code=1, naming="overflow")
+
+    def test_a_system_prompt_that_leaves_no_window(self):
+        self.fail_cleanly("chat", "--window", "20", "--system", "Be kind. " * 40, stdin=b"Hi\n", code=1, naming="window")
+        for window, sinks in ((1, 0), (1, 1), (2, 1)):
+            flags = ("--window", window, "--sinks", sinks)
+            self.fail_cleanly("chat", *flags, stdin=b"Hi\n", code=1, naming="window")
+        self.succeed("chat", "--window", "1", "--sinks", "4", "-n", "5", stdin=b"Hi\nthere\n")
+
     def test_sampling_repeats_with_its_seed(self):
         answers = [
             self.succeed("chat", "--temp", "1.5", "--seed", seed, stdin=b"Find me a film.\n").out

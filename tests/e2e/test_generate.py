@@ -70,7 +70,10 @@ class Generate(e2e.TestCase):
         self.assertEqual(len(texts), 1)
 
     def test_a_prompt_longer_than_the_window(self):
-        result = self.succeed("generate", e2e.DEMO, "-p", "A word. " * 500, "-n", "5", "--json", "--window", "64")
+        flags = ("generate", e2e.DEMO, "-p", "A word. " * 500, "-n", "5", "--json", "--window", "64")
+        self.fail_cleanly(*flags, "--overflow", "error", code=1, naming="overflow")
+        result = self.succeed(*flags)
+        self.assertIn("no longer seen", result.err)
         report = json.loads(result.out)
         self.assertEqual(report["generated_tokens"], 5)
         self.assertGreater(report["evicted_tokens"], 500)

@@ -86,7 +86,7 @@ class TerminalChat(e2e.TestCase):
     def test_commands(self):
         terminal = self.start("--greedy")
         terminal.type("/help\n")
-        for name in ("/reset", "/system", "/stats", "/set", "/regen"):
+        for name in ("/reset", "/system", "/pin", "/undo", "/stats", "/set", "/regen"):
             terminal.expect(name)
         terminal.type("/regen\n")  # nothing to answer again: told, and the chat goes on
         terminal.expect("> ")
@@ -111,6 +111,35 @@ class TerminalChat(e2e.TestCase):
         terminal.expect(e2e.OTHER_ANSWER)  # as if nothing had been said before
         terminal.type("/system You are a bank.\n")
         terminal.expect("system prompt")
+        terminal.type("/quit\n")
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_regret_and_pins(self):
+        terminal = self.start("--greedy")
+        terminal.type("/undo\n")
+        terminal.expect("no exchange")
+        terminal.type("/pin\n")
+        terminal.expect("no text")
+        terminal.type(e2e.OTHER_QUESTION + "\n")
+        terminal.expect(e2e.OTHER_ANSWER)
+        terminal.expect("tokens/s]")
+        terminal.type("/undo\n")
+        terminal.expect("taken back")
+        terminal.type(e2e.QUESTION + "\n")
+        terminal.expect(e2e.ANSWER)  # as if nothing had been said before
+        terminal.expect("tokens/s]")
+        terminal.type("/pin My name is Ann.\n")
+        terminal.expect("tokens were read again")
+        terminal.type("/stats\n")
+        terminal.expect("exchanges seen  1")
+        terminal.type("At 7 pm.\n")
+        terminal.expect("tokens/s]")
+        terminal.type("/undo\n")
+        terminal.expect("taken back")
+        terminal.type("/regen\n")
+        terminal.expect("tokens/s]")
+        terminal.type("/set evict\n")
+        terminal.expect("evict = auto")
         terminal.type("/quit\n")
         self.assertEqual(terminal.exit_code(), 0)
 

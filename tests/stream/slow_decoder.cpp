@@ -22,31 +22,66 @@ std::vector<double> decode(const Linear& w, std::size_t row) {
 
 }  // namespace
 
-SlowDecoder::SlowDecoder(const Model& model, std::size_t n_prefix, std::size_t window)
-    : model_(model), n_prefix_(n_prefix), window_(window) {
+SlowDecoder::SlowDecoder(const Model& model, std::size_t n_prefix, std::size_t window, bool by_turn)
+    : model_(model), n_prefix_(n_prefix), window_(window), by_turn_(by_turn) {
   const auto positions = model.family().positions;
   if (positions != Positions::rope_adjacent && positions != Positions::rope_halves) return;
-  // Plain rotation only (Su et al. 2021): the models of these tests have no scaling but perhaps rope_freqs.
+  // Plain rotation only (Su et al. 2021): the models of these tests have no scaling but perhaps factors.
   const auto head_dim = static_cast<std::int64_t>(model.shape().head_dim);
   const auto n_rot =
       *model.file().get_int(model.architecture() + ".rope.dimension_count", 1, head_dim, head_dim);
   const double base = *model.file().get_real(model.architecture() + ".rope.freq_base", 10000.0);
   for (std::int64_t i = 0; i < n_rot; i += 2)
     frequencies_.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(n_rot)));
-  if (const GgufTensor* factors = model.file().find_tensor("rope_freqs.weight"))
-    for (std::size_t i = 0; i < frequencies_.size(); ++i) {
+  // Llama 3's factors, or LongRoPE's for sessions within the context of the first training.
+  for (const char* name : {"rope_freqs.weight", "rope_factors_short.weight"}) {
+    const GgufTensor* factors = model.file().find_tensor(name);
+    for (std::size_t i = 0; factors && i < frequencies_.size(); ++i) {
       float factor;
       std::memcpy(&factor, factors->data + i * sizeof factor, sizeof factor);
       frequencies_[i] /= static_cast<double>(factor);
     }
+  }
 }
 
-std::vector<double> SlowDecoder::read(Token token) {
+std::vector<double> SlowDecoder::read(Token token, bool begins_turn) {
+  if (cache_.size() == n_prefix_ + window_) make_room(begins_turn);
+  return read_into(token, begins_turn);
+}
+
+std::vector<Token> SlowDecoder::visible() const {
+  std::vector<Token> tokens;
+  for (const Seen& seen : cache_) tokens.push_back(seen.token);
+  return tokens;
+}
+
+void SlowDecoder::make_room(bool begins_turn) {
+  const std::size_t kept = first_kept(begins_turn);
+  cache_.erase(cache_.begin() + static_cast<std::ptrdiff_t>(n_prefix_),
+               cache_.begin() + static_cast<std::ptrdiff_t>(kept));
+  if (model_.family().positions != Positions::learned) return;
+  const std::vector<Seen> again = std::move(cache_);
+  cache_.clear();
+  for (const Seen& seen : again) read_into(seen.token, seen.begins_turn);
+}
+
+// Of the full cache: the first token behind the prefix that stays. begins_turn: of the token to come.
+std::size_t SlowDecoder::first_kept(bool begins_turn) const {
+  const bool is_learned = model_.family().positions == Positions::learned;
+  const std::size_t by_token = is_learned ? cache_.size() - window_ / 2 : n_prefix_ + 1;
+  if (!by_turn_) return by_token;
+  const auto begins = [&](std::size_t i) { return i < cache_.size() ? cache_[i].begins_turn : begins_turn; };
+  for (std::size_t i = by_token; i <= cache_.size(); ++i)
+    if (begins(i)) return i;
+  for (std::size_t i = by_token; i > n_prefix_ + 1; --i)
+    if (begins(i - 1)) return i - 1;
+  return by_token;
+}
+
+SlowDecoder::Vector SlowDecoder::read_into(Token token, bool begins_turn) {
   const Shape& s = model_.shape();
   const Weights& w = model_.weights();
-  if (cache_.size() == n_prefix_ + window_)
-    cache_.erase(cache_.begin() + static_cast<std::ptrdiff_t>(n_prefix_));
-  cache_.push_back({std::vector<Vector>(s.n_layer), std::vector<Vector>(s.n_layer)});
+  cache_.push_back({token, begins_turn, std::vector<Vector>(s.n_layer), std::vector<Vector>(s.n_layer)});
 
   Vector x = decode(w.embedding, static_cast<std::size_t>(token));
   for (double& v : x) v *= static_cast<double>(s.embedding_scale);

@@ -3,30 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <random>
 
 #include "lib/session.h"
+#include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
 #include "tests/support/numbers.h"
-#include "tests/support/paths.h"
 
 namespace {
 
 using namespace runnel;
 using namespace runnel::test;
 
-std::shared_ptr<const Model> open(const std::string& path) {
-  auto model = Model::open(path, {});
-  if (!model) throw std::runtime_error(model.error().message);
-  return *model;
-}
-
-std::vector<Token> random_tokens(std::size_t n, std::size_t n_vocab) {
-  std::mt19937 random(7);
-  std::vector<Token> tokens(n);
-  for (Token& t : tokens) t = static_cast<Token>(random() % n_vocab);
-  return tokens;
-}
+struct Case {
+  const char* model;
+  std::int32_t sinks, window, batch;
+};
 
 // Largest error over the tokens, when they are fed in pieces of these sizes in turn.
 double worst_error(const std::shared_ptr<const Model>& model, Settings settings,
@@ -57,18 +48,13 @@ double worst_error(const std::shared_ptr<const Model>& model, Settings settings,
   return check.worst;
 }
 
-struct Case {
-  const char* model;
-  std::int32_t sinks, window, batch;
-};
-
 class Exactness : public testing::TestWithParam<Case> {};
 
 // 400 tokens: many windows of eviction, fed token by token, in batches, and in turns of both.
 TEST_P(Exactness, every_family_through_eviction) {
   const Case& c = GetParam();
   RUNNEL_NEEDS_SHARED(std::string("golden/") + c.model + ".gguf");
-  const auto model = open(shared(std::string("golden/") + c.model + ".gguf"));
+  const auto model = golden(c.model);
   const auto tokens = random_tokens(400, model->shape().n_vocab);
   Settings settings;
   settings.sinks = c.sinks;
@@ -98,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The bundled model, 5,000 tokens.
 TEST(Exactness, bundled_model) {
-  const auto model = open(demo_model());
+  const auto model = open_file(demo_model());
   auto tokens = random_tokens(5000, model->shape().n_vocab);
   tokens[0] = model->tokenizer()->bos();
   Settings settings;

@@ -120,6 +120,20 @@ TEST(ChatTemplate, FirstTurnStartsWithTheSystemPart) {
   }
 }
 
+// What stays and what may leave: the opening and any later exchange are the text of a shorter conversation.
+TEST(ChatTemplate, ExchangesFitBehindTheOpening) {
+  for (std::size_t i = 0; i < n_chat_forms(); ++i) {
+    const ChatTemplate form = named(chat_form(i).name);
+    for (const char* system : {"", "Be kind"}) {
+      const std::string opening = joined(form.opening(system));
+      EXPECT_FALSE(opening.empty()) << form.name();
+      EXPECT_EQ(joined(form.first_turn(system, "Why")), opening + joined(form.user_rest("Why")))
+          << form.name();
+      EXPECT_EQ(joined(form.turn("Why")), joined(form.user_start()) + joined(form.user_rest("Why")));
+    }
+  }
+}
+
 TEST(ChatTemplate, WhatPeopleSayIsNotMarkup) {
   for (std::size_t i = 0; i < n_chat_forms(); ++i) {
     const ChatTemplate form = named(chat_form(i).name);

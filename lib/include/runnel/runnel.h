@@ -195,11 +195,35 @@ RUNNEL_API runnel_status runnel_session_open(const runnel_model* model, const ru
                                              runnel_session** out);
 RUNNEL_API void runnel_session_close(runnel_session* session); /* NULL is allowed */
 
-/* Forgets all tokens; settings stay, the sampler starts again from its seed. */
+/* Forgets all tokens, and what was pinned; settings stay, the sampler starts again from its seed. */
 RUNNEL_API runnel_status runnel_session_reset(runnel_session* session);
 
-/* Changes one setting of a running session: the sampler's settings and "threads". The others need a new
- * session (RUNNEL_BAD_ARGUMENT). */
+/* Makes the first n_tokens of the stream stay for ever, in place of the setting "sinks". For a session that
+ * has read nothing yet; memory may be taken. The cache stays as large as it is: what is pinned is taken out
+ * of the window, of which a token at least must be left (RUNNEL_BAD_ARGUMENT). After an error all is as it
+ * was. */
+RUNNEL_API runnel_status runnel_session_pin(runnel_session* session, int64_t n_tokens);
+
+/* An exchange begins with the token read next. With the setting "evict" at "turn" a full window loses whole
+ * exchanges, the oldest first and as few as will do; only one that is larger than the window loses tokens.
+ * Chats mark their exchanges themselves. */
+RUNNEL_API runnel_status runnel_session_mark_turn(runnel_session* session);
+
+/* Forgets the tokens from `position` on: it is the next one's again. Possible for positions in the pinned
+ * prefix and for those the cache still holds, from RUNNEL_STAT_HELD_FROM on (else RUNNEL_BAD_ARGUMENT, and
+ * nothing changes); what had left the window before stays lost. The sampler's penalties count what is then
+ * seen, its random numbers go on. The token before `position` is read again for its logits; where it is not
+ * held there are none until the next feed. */
+RUNNEL_API runnel_status runnel_session_rewind(runnel_session* session, int64_t position);
+
+/* The ids of the tokens that the model sees, in order: the prefix, then the window. Writes up to `capacity`
+ * of them; *n_tokens is their number (RUNNEL_STAT_CACHE_USED). RUNNEL_BUFFER_TOO_SMALL when that is larger
+ * than capacity. tokens may be NULL when capacity is 0. */
+RUNNEL_API runnel_status runnel_session_visible(const runnel_session* session, int32_t* tokens,
+                                                size_t capacity, size_t* n_tokens);
+
+/* Changes one setting of a running session: the sampler's settings, "threads", "evict" and "overflow". The
+ * others need a new session (RUNNEL_BAD_ARGUMENT). */
 RUNNEL_API runnel_status runnel_session_set(runnel_session* session, const char* name, const char* value);
 RUNNEL_API const char* runnel_session_get(const runnel_session* session, const char* name);
 
@@ -207,8 +231,9 @@ RUNNEL_API const char* runnel_session_get(const runnel_session* session, const c
  * is valid during the call. A result other than 0 stops the work (RUNNEL_STOPPED). */
 typedef int (*runnel_logits_fn)(void* user, int64_t position, const float* logits);
 
-/* Reads tokens. Any number of them: those beyond the window stream through it. With on_logits NULL only the
- * last token's logits are computed. */
+/* Reads tokens. Any number of them: those beyond the window stream through it, or, with the setting
+ * "overflow" at "error", nothing is read (RUNNEL_BAD_ARGUMENT). With on_logits NULL only the last token's
+ * logits are computed. */
 RUNNEL_API runnel_status runnel_session_feed(runnel_session* session, const int32_t* tokens, size_t n_tokens,
                                              runnel_logits_fn on_logits, void* user);
 
@@ -246,7 +271,7 @@ typedef enum runnel_stat {
   RUNNEL_STAT_POSITION,   /* tokens read since the start or the last reset */
   RUNNEL_STAT_CACHE_USED, /* tokens the model still sees */
   RUNNEL_STAT_CACHE_SIZE, /* prefix + window, tokens */
-  RUNNEL_STAT_PREFIX,     /* tokens pinned for ever: the sinks */
+  RUNNEL_STAT_PREFIX,     /* tokens pinned for ever: the sinks, or what was pinned */
   RUNNEL_STAT_EVICTED,    /* tokens that have left the window */
   RUNNEL_STAT_CACHE_BYTES,
   RUNNEL_STAT_SCRATCH_BYTES,
@@ -254,7 +279,10 @@ typedef enum runnel_stat {
   RUNNEL_STAT_FED_US,
   RUNNEL_STAT_GENERATED_TOKENS, /* generated, and the microseconds that took */
   RUNNEL_STAT_GENERATED_US,
-  RUNNEL_STAT_REREAD_TOKENS /* read again because positions are learned (RUNNEL_CAN_STREAM is 0) */
+  RUNNEL_STAT_REREAD_TOKENS, /* read again because positions are learned (RUNNEL_CAN_STREAM is 0) */
+  RUNNEL_STAT_UNSEEN,        /* tokens of the last feed (of what was said last) that it pushed out itself */
+  RUNNEL_STAT_TURNS,         /* marked exchanges that the model sees from their beginning */
+  RUNNEL_STAT_HELD_FROM      /* the oldest position behind the prefix that can be rewound to */
 } runnel_stat;
 
 RUNNEL_API int64_t runnel_session_stat(const runnel_session* session, runnel_stat stat);
@@ -304,10 +332,21 @@ RUNNEL_API void runnel_chat_close(runnel_chat* chat); /* NULL is allowed */
 RUNNEL_API const char* runnel_chat_form_name(size_t i);
 RUNNEL_API const char* runnel_chat_form(const runnel_chat* chat);
 
-/* Starts over with this system prompt (NULL or empty: the form's default, mostly none). */
+/* Starts over with this system prompt (NULL or empty: the form's default, mostly none). It stays for ever:
+ * all that comes before what is said first is pinned (see runnel_session_pin). A prompt that leaves no window
+ * is RUNNEL_BAD_ARGUMENT and leaves the conversation as it was. */
 RUNNEL_API runnel_status runnel_chat_system(runnel_chat* chat, const char* text, size_t n_bytes);
 
-/* Reads what the user says and generates the answer, at most n_tokens of it (-1: until the model ends it). */
+/* The system prompt in use, what was added to it included; "" for none. Valid until it changes. */
+RUNNEL_API const char* runnel_chat_system_prompt(const runnel_chat* chat);
+
+/* Adds a line to the system prompt, to be kept for ever. The new prompt is read, and again the whole
+ * exchanges that are still seen and fit behind it; RUNNEL_STAT_FED_TOKENS tells how many tokens that took.
+ * When that is stopped the conversation is empty; after another error it is as it was. */
+RUNNEL_API runnel_status runnel_chat_pin(runnel_chat* chat, const char* text, size_t n_bytes);
+
+/* Reads what the user says and generates the answer, at most n_tokens of it (-1: until the model ends it). A
+ * message that could not be read to its end is taken back. */
 RUNNEL_API runnel_status runnel_chat_say(runnel_chat* chat, const char* text, size_t n_bytes,
                                          int64_t n_tokens, runnel_text_fn on_text, void* user,
                                          runnel_finish* finish);
@@ -316,6 +355,10 @@ RUNNEL_API runnel_status runnel_chat_say(runnel_chat* chat, const char* text, si
  * has left the window. */
 RUNNEL_API runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text,
                                            void* user, runnel_finish* finish);
+
+/* Takes back what was said last and its answer; the last exchange is then the one before. RUNNEL_BAD_ARGUMENT
+ * when none is left in the window. */
+RUNNEL_API runnel_status runnel_chat_undo(runnel_chat* chat);
 
 /* Generates on from where the conversation stands, through turn ends, for ever when n_tokens is -1. */
 RUNNEL_API runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text,

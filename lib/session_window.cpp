@@ -1,0 +1,125 @@
+// What a session's model sees: which tokens leave a full window, what is pinned, what can be taken back.
+#include <algorithm>
+#include <limits>
+
+#include "lib/session.h"
+
+namespace runnel {
+
+bool Session::evicts_turns() const {
+  return settings_.evict == Evict::turn || (settings_.evict == Evict::automatic && is_chat_);
+}
+
+void Session::mark_turn(std::int64_t position) {
+  turns_.forget_before(held_from());
+  turns_.mark(position);
+}
+
+std::int64_t Session::seen_from() const {
+  const std::int64_t n_left = n_read_ - cache_.n_seen();
+  return n_left > 0 ? n_prefix() + n_left : 0;
+}
+
+// Positions of the stream and of the cache are apart once learned positions were read again.
+std::int64_t Session::held_from() const {
+  const std::int64_t oldest = cache_.oldest() + n_read_ - cache_.position();
+  return oldest > n_prefix() ? oldest : 0;
+}
+
+std::vector<Token> Session::visible() const {
+  std::vector<Token> tokens;
+  tokens.reserve(static_cast<std::size_t>(cache_.n_seen()));
+  for (std::int64_t at = 0; at < std::min(n_prefix(), n_read_); ++at) tokens.push_back(token(at));
+  for (std::int64_t at = std::max(seen_from(), n_prefix()); at < n_read_; ++at) tokens.push_back(token(at));
+  return tokens;
+}
+
+Result<void> Session::rewind(std::int64_t position) {
+  const std::int64_t n_pinned = std::min(n_prefix(), n_read_);
+  const auto is_held = [&](std::int64_t at) { return at <= n_pinned || at >= held_from(); };
+  if (position < 0 || position > n_read_ || !is_held(position))
+    return error(
+        RUNNEL_BAD_ARGUMENT,
+        "position is %lld, expected one from 0 to %lld, where the pinned prefix ends, or one from %lld "
+        "to %lld, which the cache still holds",
+        static_cast<long long>(position), static_cast<long long>(n_pinned),
+        static_cast<long long>(held_from()), static_cast<long long>(n_read_));
+  turns_.forget_after(position);
+  if (position == n_read_) return {};
+  // The token in front is read again: for its logits.
+  const std::int64_t again = position > 0 && is_held(position - 1) ? position - 1 : position;
+  const Token token = history_.at(again);
+  take_back(again);
+  stop_.store(false, std::memory_order_relaxed);
+  return again < position ? read({&token, 1}, nullptr, nullptr) : Result<void>();
+}
+
+void Session::take_back(std::int64_t position) {
+  cache_.rewind(position <= n_prefix() ? position : cache_.position() - (n_read_ - position));
+  n_read_ = position;
+  last_logits_ = nullptr;
+  recall();
+}
+
+// The sampler's recent tokens are those that are seen, as if they had just been read.
+void Session::recall() {
+  std::vector<Token> tokens = visible();
+  const auto most = static_cast<std::size_t>(settings_.penalty_window);
+  if (tokens.size() > most) tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(most));
+  sampler_.restore({sampler_.state().random, std::move(tokens)});
+}
+
+// How many tokens the next batch may have, at least one. Learned positions make room by reading again.
+std::size_t Session::make_room() {
+  std::int64_t room = cache_.size().batch;
+  if (!model_->can_stream()) {
+    if (cache_.n_free() == 0) reread();
+    room = std::min(room, cache_.n_free());
+  } else if (evicts_turns()) {
+    room = std::min(room, room_by_turn());
+  }
+  return static_cast<std::size_t>(room);
+}
+
+// Each token decides for itself, so that it makes no difference in how many calls a text comes: one that
+// finds the window full makes the oldest exchanges leave, as few as will do. Where that leaves none, since
+// the exchange at hand is larger than the window, the exchange loses its oldest tokens until the next one
+// begins.
+std::int64_t Session::room_by_turn() {
+  if (cache_.n_free() == 0) {
+    if (const auto turn = turns_.first_in(std::max(seen_from(), n_prefix()) + 1, n_read_ + 1))
+      cache_.evict(*turn);
+  }
+  if (cache_.n_free() > 0) return cache_.n_free();
+  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  return turns_.first_in(n_read_ + 1, never).value_or(never) - n_read_;
+}
+
+// Learned positions end with the trained context. To go on, the model reads the last half of the window again
+// from the start of the context, behind the prefix. By turn it begins with an exchange: the first in that
+// half, else the last before it that leaves room.
+std::int64_t Session::reread_from() const {
+  const std::int64_t half = n_read_ - std::min(cache_.size().window / 2, n_read_ - n_prefix());
+  if (!evicts_turns()) return half;
+  if (const auto turn = turns_.first_in(half, n_read_ + 1)) return *turn;
+  return turns_.last_in(std::max(seen_from(), n_prefix()) + 1, half).value_or(half);
+}
+
+void Session::reread() {
+  const std::int64_t from = reread_from();
+  const std::int64_t n_again = n_prefix() + n_read_ - from;
+  cache_.clear();
+  while (cache_.position() < n_again) {
+    const std::int64_t first = cache_.position();
+    const auto n = static_cast<std::size_t>(std::min(cache_.size().batch, n_again - first));
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::int64_t at = first + static_cast<std::int64_t>(i);
+      reread_batch_[i] = token(at < n_prefix() ? at : from + at - n_prefix());
+    }
+    forward_.run(team_, cache_, std::span(reread_batch_).first(n));
+    cache_.advance(static_cast<std::int64_t>(n));
+  }
+  stats_.reread_tokens += n_again;
+}
+
+}  // namespace runnel

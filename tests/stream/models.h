@@ -1,0 +1,39 @@
+// Small models for tests of the stream: those of ../shared/golden, and ones with random weights made here.
+#pragma once
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "lib/model.h"
+#include "lib/synth/synthetic_file.h"
+#include "quant/tensor_type.h"
+#include "tests/support/paths.h"
+
+namespace runnel::test {
+
+inline std::shared_ptr<const Model> open_file(const std::string& path) {
+  auto model = Model::open(path, {});
+  if (!model) throw std::runtime_error(model.error().message);
+  return *model;
+}
+
+inline std::shared_ptr<const Model> golden(const std::string& name) {
+  return open_file(shared("golden/" + name + ".gguf"));
+}
+
+inline std::shared_ptr<const Model> synthetic(const SynthShape& shape) {
+  auto model = make_synthetic({shape, &quant::type_info(quant::TensorType::f32), 1, {}}, {});
+  if (!model) throw std::runtime_error(model.error().message);
+  return *model;
+}
+
+inline std::vector<Token> random_tokens(std::size_t n, std::size_t n_vocab) {
+  std::mt19937 random(7);
+  std::vector<Token> tokens(n);
+  for (Token& t : tokens) t = static_cast<Token>(random() % n_vocab);
+  return tokens;
+}
+
+}  // namespace runnel::test

@@ -1,0 +1,316 @@
+// A chat whose window has long been full: what the model sees is the system prompt and whole exchanges, read
+// back from its tokens, and its logits are those of the definition (slow_decoder.h).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "lib/chat/chat.h"
+#include "tests/stream/models.h"
+#include "tests/stream/slow_decoder.h"
+#include "tests/support/numbers.h"
+
+namespace {
+
+using namespace runnel;
+using namespace runnel::test;
+
+const char* const script[] = {
+    "I want to book a table for two in San Jose.",
+    "At 7 pm please.",
+    "Can you find me a cheap hotel in Paris?",
+    "No, thank you.",
+    "Is there a cinema near it? I would like to see a comedy, in the evening if that is possible.",
+    "",
+    "Yes",
+    "What will the weather be like on the 8th?",
+    "Remind me to call my mother. And play some jazz, but not too loud: I have to work.",
+};
+
+// What users say in the dialogues of ../shared/text/sgd_test.jsonl: their texts hold no escapes to speak of.
+std::vector<std::string> dialogue_lines(std::size_t n) {
+  const std::string before = "\"speaker\": \"USER\", \"text\": \"";
+  std::vector<std::string> lines;
+  std::ifstream in(shared("text/sgd_test.jsonl"));
+  for (std::string line; std::getline(in, line);)
+    for (std::size_t at = line.find(before); at != std::string::npos && lines.size() < n;) {
+      at += before.size();
+      const std::size_t end = line.find('"', at);
+      lines.push_back(line.substr(at, end - at));
+      at = line.find(before, end);
+    }
+  return lines;
+}
+
+// At the border of prefix and window there may be a blank more or less; and to this model U+2581 is a blank.
+std::string without_blanks(std::string text) {
+  for (std::size_t at; (at = text.find("\u2581")) != std::string::npos;) text.erase(at, 3);
+  text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
+  return text;
+}
+
+std::string joined(const ChatPieces& pieces) {
+  std::string text;
+  for (const ChatPiece& piece : pieces) text += piece.text;
+  return text;
+}
+
+int append(void* user, const char* text, std::size_t n_bytes, std::int32_t) {
+  static_cast<std::string*>(user)->append(text, n_bytes);
+  return 0;
+}
+
+// A conversation and, beside it, its text exchange by exchange.
+class Talk {
+ public:
+  Talk(const std::shared_ptr<const Model>& model, const Settings& settings, const std::string& system)
+      : model_(model),
+        template_(*ChatTemplate::create(settings.chat_template.empty()
+                                            ? *model->file().get_string("tokenizer.chat_template", "")
+                                            : settings.chat_template,
+                                        "<s>", "</s>")),
+        system_(system),
+        session(std::move(*Session::open(model, settings))),
+        chat(*Chat::open(*session, settings)) {
+    EXPECT_TRUE(chat.start(system));
+  }
+
+  void say(const std::string& text, std::int64_t n_tokens) {
+    if (!exchanges_.empty())
+      exchanges_.back() +=
+          joined(template_.answer_end()) + joined(template_.between()) + joined(template_.user_start());
+    const std::int64_t before = session->stats().generated_tokens;
+    auto said = chat.say(text, n_tokens, nullptr, nullptr);
+    ASSERT_TRUE(said) << said.error().message;
+    exchanges_.push_back(joined(template_.user_rest(text)));
+    const std::int64_t n_answer = session->stats().generated_tokens - before;
+    for (std::int64_t at = session->position() - n_answer; at < session->position(); ++at)
+      model_->tokenizer()->decode(session->token(at), true, exchanges_.back());
+  }
+
+  void undo() {
+    ASSERT_TRUE(chat.undo());
+    exchanges_.pop_back();
+    if (!exchanges_.empty()) {
+      const std::size_t n_end =
+          (joined(template_.answer_end()) + joined(template_.between()) + joined(template_.user_start()))
+              .size();
+      exchanges_.back().resize(exchanges_.back().size() - n_end);
+    }
+  }
+
+  void pin(const std::string& text) {
+    ASSERT_TRUE(chat.pin(text));
+    system_ += "\n" + text;
+  }
+
+  // How many exchanges the model sees, whole and behind the system prompt; -1 when that is not what it sees.
+  int n_whole() const {
+    const std::vector<Token> visible = session->visible();
+    std::string text;
+    for (const Token token : visible) model_->tokenizer()->decode(token, true, text);
+    std::string expected;
+    for (std::size_t n = 0; n <= exchanges_.size(); ++n) {
+      if (n > 0) expected.insert(0, exchanges_[exchanges_.size() - n]);
+      if (without_blanks("<s>" + joined(template_.opening(system_)) + expected) == without_blanks(text))
+        return static_cast<int>(n);
+    }
+    seen = text;
+    return -1;
+  }
+  mutable std::string seen;  // for messages
+
+ private:
+  std::shared_ptr<const Model> model_;
+  ChatTemplate template_;
+  std::string system_;
+  std::vector<std::string> exchanges_;
+
+ public:
+  std::unique_ptr<Session> session;
+  Chat chat;
+};
+
+Settings greedy(std::int32_t window) {
+  Settings settings;
+  settings.window = window;
+  settings.temperature = 0;
+  settings.threads = 2;
+  return settings;
+}
+
+constexpr const char* system_prompt = "You are a helpful assistant who books tables and rooms.";
+
+void talk_through(const std::vector<std::string>& lines, std::int32_t window) {
+  Talk talk(open_file(demo_model()), greedy(window), system_prompt);
+  int most = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    talk.say(lines[i], 12);
+    const int n = talk.n_whole();
+    ASSERT_GE(n, 1) << "after turn " << i + 1 << ": " << talk.seen;
+    EXPECT_EQ(talk.session->n_turns_seen(), n);
+    EXPECT_EQ(talk.session->stats().unseen_tokens, 0);
+    most = std::max(most, n);
+  }
+  const std::int64_t n_left = talk.session->position() - talk.session->cache().n_seen();
+  std::printf("%zu turns, %lld tokens, %lld of them left; up to %d exchanges seen\n", lines.size(),
+              static_cast<long long>(talk.session->position()), static_cast<long long>(n_left), most);
+  EXPECT_GT(n_left, 20 * window / 2);
+  EXPECT_GT(most, 2);
+}
+
+TEST(ChatTurns, a_script_keeps_whole_exchanges) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 10; ++i) lines.insert(lines.end(), std::begin(script), std::end(script));
+  talk_through(lines, 124);
+}
+
+TEST(ChatTurns, five_hundred_turns_keep_whole_exchanges) {
+  RUNNEL_NEEDS_SHARED("text/sgd_test.jsonl");
+  const std::vector<std::string> lines = dialogue_lines(500);
+  ASSERT_EQ(lines.size(), 500u);
+  talk_through(lines, 196);
+}
+
+// Also forms that put the system prompt into the first message; their markup is plain text to this model.
+TEST(ChatTurns, every_form_stays_well_formed) {
+  std::int64_t n_left = 0;
+  const auto model = open_file(demo_model());
+  for (std::size_t i = 0; i < n_chat_forms(); ++i) {
+    for (const char* system : {"", "Be kind."}) {
+      Settings settings = greedy(176);
+      settings.chat_template = chat_form(i).name;
+      Talk talk(model, settings, system);
+      for (const char* line : {"Hello!", "Find me a film.", "\nwith a line break", "Yes"}) {
+        talk.say(line, 2);
+        ASSERT_GE(talk.n_whole(), 1) << chat_form(i).name << ": " << talk.seen;
+      }
+      n_left += talk.session->position() - talk.session->cache().n_seen();
+    }
+  }
+  EXPECT_GT(n_left, 1000);
+}
+
+TEST(ChatTurns, logits_are_those_of_the_definition) {
+  const auto model = open_file(demo_model());
+  Settings settings = greedy(46);
+  settings.cache = CacheType::f32;
+  Talk talk(model, settings, "Be kind and brief.");
+  std::unique_ptr<SlowDecoder> slow;
+  double worst = 0;
+  std::int64_t n_read = 0;
+  for (const char* line : script) {
+    talk.say(line, 6);
+    Session& session = *talk.session;
+    if (!slow) {
+      const CacheSize& size = session.cache().size();
+      slow = std::make_unique<SlowDecoder>(*model, static_cast<std::size_t>(size.n_prefix),
+                                           static_cast<std::size_t>(size.window), true);
+    }
+    std::vector<double> expected;
+    for (; n_read < session.position(); ++n_read)
+      expected = slow->read(session.token(n_read), session.turns().count_in(n_read, n_read + 1) == 1);
+    EXPECT_EQ(session.visible(), slow->visible());
+    worst = std::max(worst, nmse(session.logits(), expected.data(), expected.size()));
+  }
+  EXPECT_GT(n_read, 4 * 50);
+  std::printf("largest NMSE: %.2g\n", worst);
+  EXPECT_LT(worst, 1e-9);
+}
+
+TEST(ChatTurns, undo_is_as_if_it_had_not_been_said) {
+  const auto model = open_file(demo_model());
+  for (const Evict evict : {Evict::turn, Evict::token})
+    for (const char* system : {system_prompt, ""}) {
+      std::vector<std::vector<Token>> seen;
+      for (const bool detour : {false, true}) {
+        Settings settings = greedy(300);
+        settings.evict = evict;
+        Talk talk(model, settings, system);
+        EXPECT_FALSE(talk.chat.undo());
+        for (const char* line : {script[0], script[1]}) {
+          if (detour) {
+            talk.say("Something else altogether.", 20);
+            talk.undo();
+          }
+          talk.say(line, 20);
+        }
+        EXPECT_EQ(talk.n_whole(), 2);
+        seen.push_back(talk.session->visible());
+        talk.undo();
+        EXPECT_EQ(talk.n_whole(), 1);
+        talk.undo();
+        EXPECT_FALSE(talk.chat.undo());
+        EXPECT_TRUE(talk.chat.go_on(3, nullptr, nullptr));
+      }
+      EXPECT_EQ(seen[0], seen[1]);
+    }
+}
+
+TEST(ChatTurns, undo_and_again_after_eviction) {
+  Talk talk(open_file(demo_model()), greedy(96), system_prompt);
+  for (int round = 0; round < 20; ++round) {
+    talk.say(script[round % 4], 12);
+    std::string first, second;
+    ASSERT_TRUE(talk.chat.again(12, append, &first));
+    ASSERT_TRUE(talk.chat.again(12, append, &second));
+    EXPECT_EQ(first, second);
+    talk.undo();
+    ASSERT_GE(talk.n_whole(), 0) << talk.seen;
+    talk.say(script[(round + 1) % 4], 12);
+    ASSERT_GE(talk.n_whole(), 1) << talk.seen;
+  }
+}
+
+TEST(ChatTurns, pin_keeps_the_conversation) {
+  Talk talk(open_file(demo_model()), greedy(150), system_prompt);
+  talk.pin("Speak of food only.");
+  for (int round = 0; round < 3; ++round) {
+    for (const char* line : script) {
+      talk.say(line, 8);
+      ASSERT_GE(talk.n_whole(), 1) << talk.seen;
+    }
+    const std::int64_t n_prefix = talk.session->n_prefix();
+    talk.pin("My name is Ann.");
+    EXPECT_GT(talk.session->n_prefix(), n_prefix);
+    ASSERT_GE(talk.n_whole(), 1) << talk.seen;
+    EXPECT_EQ(talk.session->n_turns_seen(), talk.n_whole());
+  }
+  talk.undo();
+  talk.say("And a hotel.", 8);
+  ASSERT_GE(talk.n_whole(), 1) << talk.seen;
+
+  // More than the cache holds: refused, and all is as it was.
+  const std::vector<Token> before = talk.session->visible();
+  EXPECT_FALSE(talk.chat.pin(std::string(2000, 'x')));
+  EXPECT_FALSE(talk.chat.pin(""));
+  EXPECT_FALSE(talk.chat.start(std::string(2000, 'x')));
+  EXPECT_EQ(talk.session->visible(), before);
+}
+
+// The window is all the message's: what does not fit in is not seen, and how much that is can be asked.
+TEST(ChatTurns, messages_longer_than_the_window) {
+  Settings settings = greedy(60);
+  Talk talk(open_file(demo_model()), settings, "");
+  talk.say(script[0], 8);
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += std::string(script[0]) + " ";
+  talk.say(text, 8);
+  const std::int64_t unseen = talk.session->stats().unseen_tokens;
+  EXPECT_GT(unseen, 50);
+  EXPECT_LT(unseen, 200);
+  EXPECT_EQ(talk.n_whole(), -1);
+  talk.say(script[1], 8);  // the next exchange makes all the rest of it leave
+  EXPECT_EQ(talk.n_whole(), 1) << talk.seen;
+
+  ASSERT_TRUE(talk.session->set("overflow", "error"));
+  const std::vector<Token> before = talk.session->visible();
+  const auto refused = talk.chat.say(text, 8, nullptr, nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, RUNNEL_BAD_ARGUMENT);
+  EXPECT_EQ(talk.session->visible(), before);
+  EXPECT_TRUE(talk.chat.go_on(3, nullptr, nullptr));
+}
+
+}  // namespace

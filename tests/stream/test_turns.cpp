@@ -1,0 +1,265 @@
+// The stream against its definition (slow_decoder.h) with a pinned prefix, by token and by turn, through more
+// than 20 windows, for every kind of attention and of positions.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "lib/session.h"
+#include "tests/stream/models.h"
+#include "tests/stream/slow_decoder.h"
+#include "tests/support/numbers.h"
+
+namespace runnel {
+void PrintTo(Evict evict, std::ostream* out) { *out << (evict == Evict::turn ? "turn" : "token"); }
+}  // namespace runnel
+
+namespace {
+
+using namespace runnel;
+using namespace runnel::test;
+
+constexpr SynthShape tiny(const char* architecture, std::uint32_t n_head_kv) {
+  return {.name = "tiny",
+          .architecture = architecture,
+          .n_vocab = 300,
+          .n_embd = 64,
+          .n_layer = 2,
+          .n_head = 4,
+          .n_head_kv = n_head_kv,
+          .head_dim = 16,
+          .n_ff = 96,
+          .n_ctx_train = 64};
+}
+
+constexpr SynthShape tiny_gemma2() {
+  SynthShape shape = tiny("gemma2", 2);
+  shape.post_norms = true;
+  shape.sliding_window = 12;
+  shape.attn_soft_cap = 2.0f;
+  shape.logit_soft_cap = 3.0f;
+  return shape;
+}
+
+constexpr SynthShape mha = tiny("llama", 4), gqa = tiny("llama", 2), mqa = tiny("llama", 1),
+                     halves = tiny("qwen2", 2), gemma2 = tiny_gemma2();
+
+struct Kind {
+  const char* name;
+  const SynthShape* shape;  // null: the golden model of this name
+};
+
+const Kind kinds[] = {
+    {"mha", &mha},
+    {"gqa", &gqa},
+    {"mqa", &mqa},
+    {"rope halves", &halves},
+    {"native window, soft caps", &gemma2},
+    {"gpt2-dense", nullptr},   // learned positions
+    {"bloom-dense", nullptr},  // ALiBi
+    {"falcon-dense", nullptr},
+    {"gemma2-dense", nullptr},
+    {"granite-dense", nullptr},
+    {"llama-dense", nullptr},
+    {"llama-moe", nullptr},
+    {"phi3-dense", nullptr},
+    {"qwen2-dense", nullptr},
+    {"qwen3-dense", nullptr},
+};
+
+std::shared_ptr<const Model> model_of(const Kind& kind) {
+  return kind.shape ? synthetic(*kind.shape) : golden(kind.name);
+}
+
+std::unique_ptr<Session> open_session(const std::shared_ptr<const Model>& model, Evict evict,
+                                      std::int32_t window, std::int32_t batch) {
+  Settings settings;
+  settings.cache = CacheType::f32;
+  settings.sinks = 2;
+  settings.window = window;
+  settings.batch = batch;
+  settings.threads = 2;
+  settings.evict = evict;
+  auto session = Session::open(model, settings);
+  if (!session) throw std::runtime_error(session.error().message);
+  return std::move(*session);
+}
+
+// A session and the reference side by side. Both are given a stream of exchanges.
+class Pair {
+ public:
+  Pair(const std::shared_ptr<const Model>& model, Evict evict, std::int64_t n_pinned, std::int32_t window,
+       std::int32_t batch)
+      : session(open_session(model, evict, window, batch)),
+        slow(*model, static_cast<std::size_t>(n_pinned), static_cast<std::size_t>(2 + window - n_pinned),
+             evict == Evict::turn),
+        n_vocab_(model->shape().n_vocab) {
+    EXPECT_TRUE(session->pin(n_pinned));
+  }
+
+  void begin_turn() {
+    session->mark_turn(session->position());
+    begins_turn_ = true;
+  }
+
+  void feed(std::span<const Token> tokens) {
+    left_ = tokens;
+    const auto compare = [](void* user, std::int64_t, const float* logits) {
+      static_cast<Pair*>(user)->compare(logits);
+      return 0;
+    };
+    EXPECT_TRUE(session->feed(tokens, compare, this));
+    EXPECT_EQ(session->visible(), slow.visible());
+  }
+
+  std::unique_ptr<Session> session;
+  SlowDecoder slow;
+  double worst = 0;
+
+ private:
+  void compare(const float* logits) {
+    const std::vector<double> expected = slow.read(left_.front(), begins_turn_);
+    worst = std::max(worst, nmse(logits, expected.data(), n_vocab_));
+    left_ = left_.subspan(1);
+    begins_turn_ = false;
+  }
+
+  std::size_t n_vocab_;
+  std::span<const Token> left_;
+  bool begins_turn_ = false;
+};
+
+class Turns : public testing::TestWithParam<Evict> {};
+
+// Exchanges from 1 token to more than the window holds, in pieces that do not care where they begin.
+TEST_P(Turns, every_attention_through_20_windows_with_pins) {
+  constexpr std::int32_t window = 22, batch = 10;
+  constexpr std::int64_t n_pinned = 7;
+  const std::size_t lengths[] = {5, 3, 9, 1, 6, 14, 2, 25, 4, 4, 1, 1, 8, 40, 7};
+  const std::size_t pieces[] = {1, 4, 16, 2, 11};
+  double worst = 0;
+  bool has_all = true;
+  for (const Kind& kind : kinds) {
+    if (!kind.shape && !has_shared(std::string("golden/") + kind.name + ".gguf")) {
+      has_all = false;
+      continue;
+    }
+    const auto model = model_of(kind);
+    const auto tokens = random_tokens(n_pinned + 21 * window, model->shape().n_vocab);
+    Pair pair(model, GetParam(), n_pinned, window, batch);
+    pair.feed(std::span(tokens).first(n_pinned));
+    std::size_t turn = 0, piece = 0, left = 0;
+    for (std::size_t at = n_pinned; at < tokens.size();) {
+      if (left == 0) {
+        left = lengths[turn++ % std::size(lengths)];
+        pair.begin_turn();
+      }
+      const std::size_t n = std::min({left, pieces[piece++ % std::size(pieces)], tokens.size() - at});
+      pair.feed(std::span(tokens).subspan(at, n));
+      at += n;
+      left -= n;
+    }
+    EXPECT_LT(pair.worst, 1e-9) << kind.name;
+    worst = std::max(worst, pair.worst);
+  }
+  std::printf("largest NMSE: %.2g\n", worst);
+  if (!has_all)
+    GTEST_SKIP() << "reference data ../shared/golden is not here: only made-up models were checked";
+}
+
+// What smaller numbers in the cache cost does not grow with the stream.
+TEST_P(Turns, every_cache_type_with_pins) {
+  const auto model = synthetic(gqa);
+  const auto tokens = random_tokens(500, model->shape().n_vocab);
+  std::vector<std::vector<float>> logits;
+  for (const CacheType type : {CacheType::f32, CacheType::f16, CacheType::i8}) {
+    Settings settings;
+    settings.cache = type;
+    settings.window = 22;
+    settings.batch = 10;
+    settings.threads = 2;
+    settings.evict = GetParam();
+    auto session = Session::open(model, settings);
+    ASSERT_TRUE(session);
+    ASSERT_TRUE((*session)->pin(7));
+    for (std::size_t at = 0; at < tokens.size(); at += 10) {
+      if (at > 0) (*session)->mark_turn((*session)->position());
+      ASSERT_TRUE((*session)->feed(std::span(tokens).subspan(at, 10), nullptr, nullptr));
+    }
+    logits.emplace_back((*session)->logits(), (*session)->logits() + model->shape().n_vocab);
+  }
+  EXPECT_LT(nmse(logits[1].data(), logits[0].data(), logits[0].size()), 1e-5);
+  EXPECT_LT(nmse(logits[2].data(), logits[0].data(), logits[0].size()), 1e-3);
+}
+
+// Exchanges are taken back and others put in their place, before and after the window is full.
+TEST(Rewind, to_what_is_held) {
+  constexpr std::int32_t window = 22, batch = 24;
+  constexpr std::int64_t n_pinned = 5;
+  for (const Kind& kind : kinds) {
+    if (!kind.shape) continue;
+    const auto model = model_of(kind);
+    const auto tokens = random_tokens(400, model->shape().n_vocab);
+    Pair pair(model, Evict::turn, n_pinned, window, batch);
+    pair.feed(std::span(tokens).first(n_pinned));
+    std::size_t at = n_pinned;
+    const auto exchange = [&](std::size_t n) {
+      pair.begin_turn();
+      pair.feed(std::span(tokens).subspan(at, n));
+      at += n;
+    };
+    for (int round = 0; round < 10; ++round) {
+      exchange(7);
+      const std::int64_t position = pair.session->position();
+      exchange(5);
+      pair.slow.forget(5 + 1);
+      pair.slow.read(tokens[at - 5 - 1]);  // the last that is left is read again
+      EXPECT_TRUE(pair.session->rewind(position)) << position;
+      EXPECT_NE(pair.session->logits(), nullptr);
+      EXPECT_EQ(pair.session->visible(), pair.slow.visible());
+      exchange(4);
+    }
+    EXPECT_LT(pair.worst, 1e-9) << kind.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(by, Turns, testing::Values(Evict::token, Evict::turn),
+                         [](const auto& test) { return test.param == Evict::turn ? "turn" : "token"; });
+
+// Whatever has left, the pinned prefix can be gone back to, and the stream is then as new.
+TEST(Rewind, to_the_prefix_is_always_possible) {
+  const auto model = synthetic(gqa);
+  const auto tokens = random_tokens(300, model->shape().n_vocab);
+  Pair pair(model, Evict::token, 5, 20, 8);
+  EXPECT_TRUE(pair.session->feed(tokens, nullptr, nullptr));
+  for (const std::int64_t position : {5, 3, 0}) {
+    EXPECT_TRUE(pair.session->rewind(position));
+    EXPECT_EQ(pair.session->position(), position);
+    EXPECT_EQ(pair.session->logits() != nullptr, position > 0);
+    EXPECT_EQ(pair.session->visible(), std::vector<Token>(tokens.begin(), tokens.begin() + position));
+  }
+  pair.feed(std::span(tokens).subspan(100, 100));
+  EXPECT_LT(pair.worst, 1e-9);
+}
+
+// Greedy generation with a repetition penalty after a rewind is what it is without the detour.
+TEST(Rewind, the_penalties_forget_too) {
+  const auto model = synthetic(gqa);
+  const auto tokens = random_tokens(40, model->shape().n_vocab);
+  std::vector<std::vector<Token>> results;
+  for (const bool detour : {false, true}) {
+    const auto session = open_session(model, Evict::token, 60, 16);
+    ASSERT_TRUE(session->set("temperature", "0"));
+    ASSERT_TRUE(session->set("repetition_penalty", "5"));
+    ASSERT_TRUE(session->feed(std::span(tokens).first(10), nullptr, nullptr));
+    if (detour) {
+      ASSERT_TRUE(session->feed(std::span(tokens).subspan(10), nullptr, nullptr));
+      ASSERT_TRUE(session->rewind(10));
+    }
+    ASSERT_TRUE(session->generate(12, nullptr, nullptr));
+    results.push_back(session->visible());
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+}  // namespace
