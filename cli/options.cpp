@@ -144,10 +144,12 @@ void SettingOptions::add_to(CLI::App& command, Which which) {
 }
 
 void SettingOptions::add_to(CLI::App& command, std::initializer_list<std::string_view> names) {
+  const Config defaults = new_config();
   const std::vector<std::string> all = setting_names();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (std::find(names.begin(), names.end(), all[i]) != names.end())
-      add_setting(command, all[i], runnel_setting_help(i), false);
+    if (std::find(names.begin(), names.end(), all[i]) == names.end()) continue;
+    const std::string_view value = runnel_config_get(defaults.get(), all[i].c_str());
+    add_setting(command, all[i], runnel_setting_help(i), value == "true" || value == "false");
   }
 }
 
