@@ -38,6 +38,8 @@ class SavedFieldReader {
                    std::span<const std::byte> bytes)
       : file_(std::move(file)), section_(section), offset_(offset), bytes_(bytes) {}
 
+  const std::string& file() const { return file_; }
+
   Result<std::int64_t> integer(const char* name, std::int64_t min, std::int64_t max);
   Result<std::uint64_t> word(const char* name);
   Result<std::string> text(const char* name, std::uint64_t max_bytes);
