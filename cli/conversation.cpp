@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "console.h"
@@ -36,7 +37,8 @@ Conversation::Conversation(ConversationOptions options, const runnel_config* con
       session_(open_session(model_.get(), config)),
       chat_(open_chat(session_.get(), config)),
       transcript_(options_.transcript_path) {
-  if (!options_.system.empty()) start(options_.system);
+  if (!options_.system.empty())
+    check(runnel_chat_system(chat_.get(), options_.system.data(), options_.system.size()));
 }
 
 // says: the call reads a message first.
@@ -116,11 +118,7 @@ runnel_finish Conversation::go_on() {
 void Conversation::start(std::string_view system) {
   options_.system = system;
   check(runnel_chat_system(chat_.get(), system.data(), system.size()));
-}
-
-void Conversation::reset() {
-  start(options_.system);
-  transcript_.remark("the conversation starts over");
+  transcript_.remark("the conversation starts over; system prompt: " + options_.system);
 }
 
 void Conversation::undo() {
@@ -156,7 +154,8 @@ void Conversation::load(const std::string& path) {
 
 void Conversation::open_session_file() {
   const std::string wanted = options_.system;
-  if (!std::filesystem::exists(options_.session_path)) return save("");
+  std::error_code unknown;  // saving tells the reason
+  if (!std::filesystem::exists(options_.session_path, unknown)) return save("");
   load("");
   if (!wanted.empty() && wanted != options_.system)
     write_note("--system does not count: the session has its own system prompt (/system changes it)");

@@ -28,7 +28,7 @@ class Conversation {
   runnel_finish again();
   runnel_finish go_on();
 
-  void reset();                         // the system prompt stays
+  void reset() { start(options_.system); }
   void start(std::string_view system);  // over, with this system prompt
   void undo();                          // the last exchange
   // Adds a line to the system prompt and reads the conversation again; how many tokens that took.

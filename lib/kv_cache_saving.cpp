@@ -35,8 +35,9 @@ std::array<KvCache::HeldStore, 4> KvCache::held_stores(const LayerSlots& layer, 
 KvCache::Held KvCache::held() const {
   Held held{size_.n_prefix, position_, oldest(), {}};
   held.layers.reserve(layers_.size());
+  const std::int64_t end = std::max(held.oldest, position_);
   for (const LayerSlots& layer : layers_)
-    held.layers.push_back(std::max({held.oldest, layer.oldest, position_ - layer.ring}));
+    held.layers.push_back(std::min(end, std::max({held.oldest, layer.oldest, position_ - layer.ring})));
   return held;
 }
 

@@ -145,10 +145,10 @@ Result<void> Session::read_saved_stream(const SavedFile& file, Saved& saved) con
   const std::int64_t last = model_->can_stream() ? saved.n_read : std::min(saved.n_read, n_total());
   RUNNEL_ASSIGN(held.position,
                 in.integer("position in the cache", model_->can_stream() ? saved.n_read : 0, last));
-  RUNNEL_ASSIGN(held.oldest, in.integer("oldest position in the cache", held.n_prefix,
-                                        std::max(held.n_prefix, held.position)));
+  const std::int64_t end = std::max(held.n_prefix, held.position);
+  RUNNEL_ASSIGN(held.oldest, in.integer("oldest position in the cache", held.n_prefix, end));
   RUNNEL_ASSIGN(held.layers,
-                in.integers("oldest position of each layer", n_layer, n_layer, held.oldest, max_position));
+                in.integers("oldest position of each layer", n_layer, n_layer, held.oldest, end));
   for (std::size_t i = 0; i < held.layers.size(); ++i) {
     if (cache_.sees_whole_window(i) && held.layers[i] != held.oldest)
       return in.bad("oldest position of a layer", std::to_string(held.oldest),

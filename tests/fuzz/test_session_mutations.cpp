@@ -215,7 +215,7 @@ TEST_F(SessionMutations, every_field_with_right_checksums) {
   constexpr std::size_t most_bytes = 200;
   const std::vector<Section> sections = sections_of(original());
   for (const auto& [section, step, values] :
-       {Fields{0, 1, many}, Fields{1, 4, many}, Fields{2, 8, many}, Fields{5, 1, {1, largest, all}}}) {
+       {Fields{0, 1, many}, Fields{1, 8, many}, Fields{2, 8, many}, Fields{5, 1, {largest}}}) {
     AlignedCopy copy(original());
     std::byte* const bytes = copy.bytes().data();
     // What comes later is what was said, and may be anything.

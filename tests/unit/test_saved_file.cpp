@@ -42,7 +42,7 @@ TEST(Xxh64, does_not_depend_on_how_bytes_come) {
   for (int i = 0; i < 300; ++i) text += static_cast<char>(i * 7);
   for (std::size_t n = 0; n <= text.size(); ++n) {
     const std::uint64_t whole = xxh64(text.substr(0, n));
-    for (const std::size_t piece : {1, 5, 32, 33}) {
+    for (const std::size_t piece : {1u, 5u, 32u, 33u}) {
       Xxh64 hash;
       for (std::size_t at = 0; at < n; at += piece)
         hash.update(std::string_view(text).substr(at, std::min(piece, n - at)));
