@@ -1,7 +1,7 @@
 // runnel chat: a conversation, on a terminal or line by line through pipes.
 #include <algorithm>
-#include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "commands.h"
@@ -10,6 +10,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "line_editor.h"
+#include "line_input.h"
 #include "model_path.h"
 #include "options.h"
 
@@ -22,6 +23,8 @@ constexpr const char* examples =
     "  runnel chat model.gguf --sinks 4 --window 8192  what it sees: the first 4 and the last 8192 tokens\n"
     "  runnel chat --window 1024 --evict token         the oldest token leaves, not the oldest exchange\n"
     "  runnel chat --forever                           after the answer it goes on by itself until Ctrl-C\n"
+    "  runnel chat --session evening.session           goes on where it was left; kept when one leaves\n"
+    "  runnel chat --transcript talk.txt               what is said is also appended to a text file\n"
     "  printf 'Hello!\\nAnd you?\\n' | runnel chat       each line is a turn; only answers on standard "
     "output\n"
     "\n"
@@ -44,6 +47,12 @@ struct ChatCommand {
 };
 
 bool show_help(Conversation&, const std::string&);
+
+void show_last_lines(const Conversation& chat) {
+  std::string lines = without_controls(chat.last_lines());
+  if (!lines.empty()) lines.pop_back();
+  write_note(lines.empty() ? "nothing was said yet" : "the last that was said:\n" + lines);
+}
 
 bool set(Conversation& chat, const std::string& argument) {
   const std::size_t blank = argument.find(' ');
@@ -84,6 +93,18 @@ constexpr ChatCommand commands[] = {
      [](Conversation& chat, const std::string&) {
        chat.undo();
        write_note("the last exchange is taken back");
+       return true;
+     }},
+    {"/save", "FILE", "write the session to a file: /load, or chat --session FILE, goes on from there",
+     [](Conversation& chat, const std::string& path) {
+       chat.save(path);
+       write_note("saved to " + (path.empty() ? chat.session_path() : path));
+       return true;
+     }},
+    {"/load", "FILE", "go on with a saved session in place of this one",
+     [](Conversation& chat, const std::string& path) {
+       chat.load(path);
+       show_last_lines(chat);
        return true;
      }},
     {"/stats", "", "tokens, cache and speed",
@@ -128,27 +149,48 @@ bool run_command(Conversation& chat, const std::string& line) {
 
 // ---- the two ways to talk ----
 
+// Saves the session, if it is one that is kept, and gives the exit code; none when one had better stay: what
+// cannot be kept is worth a second thought.
+std::optional<int> leave(Conversation& chat, bool& warned) {
+  if (!chat.has_session()) return exit_ok;
+  try {
+    chat.save("");
+    return exit_ok;
+  } catch (const Failure& failure) {
+    if (warned) return exit_failure;
+    write_note(std::string(failure.what()) +
+               "\nThe session is not saved. /save FILE writes it elsewhere; leaving again loses it.");
+    warned = true;
+    return std::nullopt;
+  }
+}
+
 int talk_on_terminal(Conversation& chat, bool for_ever) {
   std::vector<std::string> names;
   for (const ChatCommand& command : commands) names.emplace_back(command.name);
   LineEditor editor("\1\x1b[1m\1> \1\x1b[0m\1", names);
   write_note(chat.headline() + "\nType a message. /help lists the commands, Ctrl-D leaves.");
+  if (chat.has_session()) show_last_lines(chat);
 
   bool stopped_before = false;  // Ctrl-C was the last thing that happened: the next one leaves
+  bool warned = false;          // that the session is not saved
   for (;;) {
     std::string line;
     const LineEditor::Event event = editor.read(line);
-    if (event == LineEditor::Event::end) return exit_ok;
-    if (event == LineEditor::Event::interrupted) {
-      if (stopped_before) return exit_ok;
+    if (event == LineEditor::Event::interrupted && !stopped_before) {
       write_note("Ctrl-C again, or Ctrl-D, leaves");
       stopped_before = true;
+      continue;
+    }
+    if (event != LineEditor::Event::line) {
+      if (const auto code = leave(chat, warned)) return *code;
       continue;
     }
     clear_interrupt();
     try {
       if (!line.empty() && line[0] == '/') {
-        if (!run_command(chat, line)) return exit_ok;
+        const bool stays = run_command(chat, line);
+        if (const auto code = stays ? std::nullopt : leave(chat, warned)) return *code;
       } else if (line.find_first_not_of(" \t\n") != std::string::npos) {
         chat.say(line);
       } else if (for_ever) {
@@ -162,13 +204,30 @@ int talk_on_terminal(Conversation& chat, bool for_ever) {
 }
 
 int talk_through_pipes(Conversation& chat) {
+  LineInput input;
   std::string line;
-  while (std::getline(std::cin, line)) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
+  for (;;) {
+    const LineInput::Event event = input.read(line);
+    if (event == LineInput::Event::end) return exit_ok;
+    if (event == LineInput::Event::interrupted) return exit_interrupted;
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     if (chat.say(line) == RUNNEL_FINISH_STOPPED) return exit_interrupted;
   }
-  return exit_ok;
+}
+
+// A session is kept however the talk ends, short of a signal that cannot wait.
+int talk_and_save(Conversation& chat, bool for_ever, bool on_terminal) {
+  chat.open_session_file();
+  const FinishFirst finish_first;
+  try {
+    if (on_terminal) return talk_on_terminal(chat, for_ever);  // saves when one leaves
+    const int code = talk_through_pipes(chat);
+    chat.save("");
+    return code;
+  } catch (...) {
+    chat.save("");
+    throw;
+  }
 }
 
 int run_chat(ChatOptions options) {
@@ -176,8 +235,10 @@ int run_chat(ChatOptions options) {
   options.conversation.model_path = model_or_bundled(options.conversation.model_path);
   options.conversation.show_status = error_is_terminal() && !options.quiet;
   Conversation chat(options.conversation, config.get());
-  return input_is_terminal() && output_is_terminal() ? talk_on_terminal(chat, options.conversation.for_ever)
-                                                     : talk_through_pipes(chat);
+  const bool for_ever = options.conversation.for_ever;
+  const bool on_terminal = input_is_terminal() && output_is_terminal();
+  if (chat.has_session()) return talk_and_save(chat, for_ever, on_terminal);
+  return on_terminal ? talk_on_terminal(chat, for_ever) : talk_through_pipes(chat);
 }
 
 std::string known_forms() {
@@ -204,6 +265,13 @@ void add_chat(CLI::App& app, Run& run) {
       ->check(whole_number(-1, most_tokens));
   command.add_flag("--forever", conversation.for_ever,
                    "after an answer the model goes on by itself until Ctrl-C");
+  command
+      .add_option("--session", conversation.session_path,
+                  "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the "
+                  "end of the input); made where there is none")
+      ->type_name("FILE");
+  command.add_option("--transcript", conversation.transcript_path, "a text file to append what is said to")
+      ->type_name("FILE");
   command.add_flag("-q,--quiet", options->quiet, "no status line after an answer");
   options->settings.add_to(command, SettingOptions::Which::chat);
   command.callback([options, &run] { run = [options] { return run_chat(*options); }; });

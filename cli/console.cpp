@@ -38,11 +38,15 @@ bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7
 void write_model_text(std::string_view text) {
   static const bool terminal = output_is_terminal();
   if (!terminal) return write_out(text);
+  write_out(without_controls(text));
+}
+
+std::string without_controls(std::string_view text) {
   std::string shown;
   for (const char c : text) {
     if (!is_control(c) || c == '\n' || c == '\t') shown += c;
   }
-  write_out(shown);
+  return shown;
 }
 
 void write_note(std::string_view text) {

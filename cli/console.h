@@ -21,6 +21,9 @@ void write_out(std::string_view text);
 // that no text can command the terminal.
 void write_model_text(std::string_view text);
 
+// What is left of such a text.
+std::string without_controls(std::string_view text);
+
 // Writes to standard error: results of people's interest, never part of a command's output.
 void write_note(std::string_view text);      // dim on a terminal, ends the line
 void write_error(std::string_view message);  // "runnel: " and one line

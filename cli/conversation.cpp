@@ -1,6 +1,8 @@
 #include "conversation.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "console.h"
@@ -8,13 +10,35 @@
 #include "interrupt.h"
 
 namespace cli {
+namespace {
+
+// Of a conversation that is loaded.
+constexpr std::size_t most_shown = 2000;  // bytes
+constexpr int most_lines = 10;
+
+// The last lines, and not too much of them.
+std::string last_part(const std::string& text) {
+  std::size_t begin = text.size();
+  for (int n = 0; n < most_lines && begin > 0; ++n) {
+    const std::size_t newline = begin < 2 ? std::string::npos : text.rfind('\n', begin - 2);
+    begin = newline == std::string::npos ? 0 : newline + 1;
+  }
+  if (text.size() - begin <= most_shown) return text.substr(begin);
+  begin = text.size() - most_shown;
+  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
+  return "..." + text.substr(begin);
+}
+
+}  // namespace
 
 Conversation::Conversation(ConversationOptions options, const runnel_config* config)
     : options_(std::move(options)),
       model_(open_model(options_.model_path, config)),
       session_(open_session(model_.get(), config)),
-      chat_(open_chat(session_.get(), config)) {
-  if (!options_.system.empty()) start(options_.system);
+      chat_(open_chat(session_.get(), config)),
+      transcript_(options_.transcript_path) {
+  if (!options_.system.empty())
+    check(runnel_chat_system(chat_.get(), options_.system.data(), options_.system.size()));
 }
 
 // says: the call reads a message first.
@@ -26,6 +50,7 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
   const auto on_text = [&](std::string_view text) {
     if (!is_read) tell_what_is_unseen();
     is_read = true;
+    transcript_.add_answer(text);
     write_model_text(text);
     if (!text.empty()) line_open = text.back() != '\n';
     return !interrupted();
@@ -36,11 +61,13 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
   try {
     const runnel_finish finish = generating(on_text, call);
     end_line();
+    transcript_.end_turn();
     if (!is_read && finish != RUNNEL_FINISH_STOPPED) tell_what_is_unseen();
     tell_what_was_reread(reread_before);
     return interrupted() ? RUNNEL_FINISH_STOPPED : finish;
-  } catch (const Failure&) {
+  } catch (const Failure& failure) {
     end_line();
+    transcript_.remark(failure.what());
     throw;
   }
 }
@@ -67,6 +94,7 @@ runnel_finish Conversation::answer(const Call& call, bool says) {
 }
 
 runnel_finish Conversation::say(std::string_view text) {
+  transcript_.add_user(text);
   const auto call = [&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
     return runnel_chat_say(chat_.get(), text.data(), text.size(), options_.n_tokens, on_text, user, finish);
   };
@@ -74,6 +102,7 @@ runnel_finish Conversation::say(std::string_view text) {
 }
 
 runnel_finish Conversation::again() {
+  transcript_.remark("another answer in place of the last");
   const auto call = [&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
     return runnel_chat_again(chat_.get(), options_.n_tokens, on_text, user, finish);
   };
@@ -89,9 +118,13 @@ runnel_finish Conversation::go_on() {
 void Conversation::start(std::string_view system) {
   options_.system = system;
   check(runnel_chat_system(chat_.get(), system.data(), system.size()));
+  transcript_.remark("the conversation starts over; system prompt: " + options_.system);
 }
 
-void Conversation::undo() { check(runnel_chat_undo(chat_.get())); }
+void Conversation::undo() {
+  check(runnel_chat_undo(chat_.get()));
+  transcript_.remark("the last exchange is taken back");
+}
 
 std::int64_t Conversation::pin(std::string_view text) {
   clear_interrupt();
@@ -101,7 +134,31 @@ std::int64_t Conversation::pin(std::string_view text) {
   if (status == RUNNEL_STOPPED) throw Failure("stopped before all was read again: the conversation is empty");
   check(status);
   options_.system = runnel_chat_system_prompt(chat_.get());
+  transcript_.remark("pinned: " + std::string(text));
   return std::max<std::int64_t>(0, stat(RUNNEL_STAT_FED_TOKENS) - before);
+}
+
+void Conversation::save(const std::string& path) {
+  const std::string& to = path.empty() ? options_.session_path : path;
+  if (to.empty()) throw Failure("name the file to save to, as in /save evening.session");
+  check(runnel_chat_save(chat_.get(), to.c_str()));
+}
+
+void Conversation::load(const std::string& path) {
+  const std::string& from = path.empty() ? options_.session_path : path;
+  if (from.empty()) throw Failure("name the file to load, as in /load evening.session");
+  check(runnel_chat_load(chat_.get(), from.c_str()));
+  options_.system = runnel_chat_system_prompt(chat_.get());
+  transcript_.remark("loaded " + from);
+}
+
+void Conversation::open_session_file() {
+  const std::string wanted = options_.system;
+  std::error_code unknown;  // saving tells the reason
+  if (!std::filesystem::exists(options_.session_path, unknown)) return save("");
+  load("");
+  if (!wanted.empty() && wanted != options_.system)
+    write_note("--system does not count: the session has its own system prompt (/system changes it)");
 }
 
 void Conversation::set(const std::string& name, const std::string& value) {
@@ -152,6 +209,18 @@ std::string Conversation::statistics() const {
   text += "read            " + part(RUNNEL_STAT_FED_TOKENS, RUNNEL_STAT_FED_US) + "\n";
   text += "generated       " + part(RUNNEL_STAT_GENERATED_TOKENS, RUNNEL_STAT_GENERATED_US) + "\n";
   return text + "scratch         " + bytes_text(stat(RUNNEL_STAT_SCRATCH_BYTES)) + "\n";
+}
+
+std::string Conversation::last_lines() const {
+  std::string text;
+  runnel_speaker speaker = RUNNEL_USER;
+  std::size_t n_bytes = 0;
+  for (std::size_t i = 0; text.size() < most_shown; ++i) {
+    const char* message = runnel_chat_message(chat_.get(), i, &speaker, &n_bytes);
+    if (!message) break;
+    text.insert(0, marked_message(speaker == RUNNEL_USER, {message, n_bytes}));
+  }
+  return last_part(text);
 }
 
 }  // namespace cli

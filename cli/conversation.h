@@ -4,15 +4,18 @@
 #include <string_view>
 
 #include "library.h"
+#include "transcript_file.h"
 
 namespace cli {
 
 struct ConversationOptions {
   std::string model_path;
-  std::string system;          // empty: the form's default
-  std::int64_t n_tokens = -1;  // of an answer; -1: until the model ends it
-  bool for_ever = false;       // go on after the answer, until Ctrl-C
-  bool show_status = false;    // a line on standard error after each answer
+  std::string system;           // empty: the form's default
+  std::int64_t n_tokens = -1;   // of an answer; -1: until the model ends it
+  bool for_ever = false;        // go on after the answer, until Ctrl-C
+  bool show_status = false;     // a line on standard error after each answer
+  std::string session_path;     // where the session comes back from and is kept; empty: nowhere
+  std::string transcript_path;  // what is said is appended to it; empty: to nothing
 };
 
 class Conversation {
@@ -32,10 +35,19 @@ class Conversation {
   std::int64_t pin(std::string_view text);
   void set(const std::string& name, const std::string& value);
 
+  // An empty path: the session's own, if it has one.
+  void save(const std::string& path);
+  void load(const std::string& path);
+  bool has_session() const { return !options_.session_path.empty(); }
+  const std::string& session_path() const { return options_.session_path; }
+  // Loads the session's file, or makes it, so that one finds out now what keeps it from being written.
+  void open_session_file();
+
   std::string setting(const std::string& name) const;
   std::string headline() const;    // model and session in one line
   std::string status() const;      // of the last answer, in one line
   std::string statistics() const;  // everything, one figure a line
+  std::string last_lines() const;  // of what was said, each with a newline; for people
 
  private:
   using Call = std::function<runnel_status(runnel_text_fn, void* user, runnel_finish* finish)>;
@@ -49,6 +61,7 @@ class Conversation {
   Model model_;
   Session session_;
   Chat chat_;
+  TranscriptFile transcript_;
   std::int64_t generated_before_ = 0, generated_us_before_ = 0;  // the last answer
 };
 

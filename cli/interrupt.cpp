@@ -18,9 +18,11 @@ enum class Mode { end, stop_session, note };
 std::atomic<Mode> mode{Mode::end};
 std::atomic<runnel_session*> running{nullptr};
 std::atomic<int> n_interrupts{0};
+std::atomic<bool> may_end{true};
 // A byte for each Ctrl-C, so that one that comes just before a wait ends it too.
 int pipe_ends[2] = {-1, -1};
-static_assert(std::atomic<Mode>::is_always_lock_free && std::atomic<runnel_session*>::is_always_lock_free);
+static_assert(std::atomic<Mode>::is_always_lock_free && std::atomic<runnel_session*>::is_always_lock_free &&
+              std::atomic<bool>::is_always_lock_free);
 
 void on_interrupt(int) {
   const int n_before = n_interrupts.fetch_add(1);
@@ -29,9 +31,10 @@ void on_interrupt(int) {
   errno = error_before;
   switch (mode.load()) {
     case Mode::end:
-      _exit(exit_interrupted);
+      if (may_end.load()) _exit(exit_interrupted);
+      return;
     case Mode::stop_session:
-      if (n_before > 0) _exit(exit_interrupted);
+      if (n_before > 0 && may_end.load()) _exit(exit_interrupted);
       if (runnel_session* session = running.load()) runnel_session_stop(session);
       return;
     case Mode::note:
@@ -82,5 +85,8 @@ StopSession::~StopSession() {
 
 NoteInterrupt::NoteInterrupt() { mode.store(Mode::note); }
 NoteInterrupt::~NoteInterrupt() { mode.store(Mode::end); }
+
+FinishFirst::FinishFirst() { may_end.store(false); }
+FinishFirst::~FinishFirst() { may_end.store(true); }
 
 }  // namespace cli

@@ -3,6 +3,8 @@
 //   nothing of ours  the program ends at once (while a model is opened, a file is read...)
 //   StopSession      the session's work ends after the token at hand; a second Ctrl-C ends the program
 //   NoteInterrupt    it is only noted: someone is typing and reads interrupted()
+//
+// While a FinishFirst lives the program never ends by itself: where it would, Ctrl-C is noted.
 #pragma once
 #include "runnel/runnel.h"
 
@@ -36,6 +38,14 @@ class NoteInterrupt {
   ~NoteInterrupt();
   NoteInterrupt(const NoteInterrupt&) = delete;
   NoteInterrupt& operator=(const NoteInterrupt&) = delete;
+};
+
+class FinishFirst {
+ public:
+  FinishFirst();
+  ~FinishFirst();
+  FinishFirst(const FinishFirst&) = delete;
+  FinishFirst& operator=(const FinishFirst&) = delete;
 };
 
 }  // namespace cli

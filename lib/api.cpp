@@ -557,6 +557,24 @@ int64_t runnel_session_stat(const runnel_session* handle, runnel_stat stat) {
   return 0;
 }
 
+// ---- sessions that come back
+
+runnel_status runnel_session_save(const runnel_session* handle, const char* path) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(path);
+    return handle->session->save(path);
+  });
+}
+
+runnel_status runnel_session_load(runnel_session* handle, const char* path) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(path);
+    return handle->session->load(path);
+  });
+}
+
 // ---- looking inside
 
 runnel_status runnel_session_observe(runnel_session* session, runnel_rows_fn on_rows, runnel_mass_fn on_mass,
@@ -651,6 +669,33 @@ runnel_status runnel_chat_continue(runnel_chat* handle, int64_t n_tokens, runnel
     RUNNEL_ASSIGN(const runnel_finish how, handle->chat.go_on(n_tokens, on_text, user));
     if (finish) *finish = how;
     return {};
+  });
+}
+
+const char* runnel_chat_message(const runnel_chat* handle, size_t i, runnel_speaker* speaker,
+                                size_t* n_bytes) {
+  if (!handle) return nullptr;
+  const auto messages = handle->chat.transcript().messages();
+  if (i >= messages.size()) return nullptr;
+  const runnel::Message& message = messages[messages.size() - 1 - i];
+  if (speaker) *speaker = message.speaker;
+  if (n_bytes) *n_bytes = message.text.size();
+  return message.text.c_str();
+}
+
+runnel_status runnel_chat_save(const runnel_chat* handle, const char* path) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(path);
+    return handle->chat.save(path);
+  });
+}
+
+runnel_status runnel_chat_load(runnel_chat* handle, const char* path) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(path);
+    return handle->chat.load(path);
   });
 }
 

@@ -104,6 +104,11 @@ void Forward::show(Thread& thread, Site site, std::size_t layer, ConstRows rows,
     observer_->see({site, layer, rows, tokens_.size(), n_cols, nullptr, 0, cache_->position()});
 }
 
+const float* Forward::restore_logits(std::span<const std::byte> row) noexcept {
+  std::memcpy(logits_.data(), row.data(), row.size());
+  return logits_.data();
+}
+
 const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noexcept {
   const Shape& shape = model_.shape();
   team.run([&](Thread& thread) {

@@ -32,6 +32,8 @@ class Forward {
 
   // Logits of tokens [begin, end) of the last batch, end - begin <= max_logits(): [end - begin, n_vocab].
   const float* logits(Team& team, std::size_t begin, std::size_t end) noexcept;
+  // Those of an earlier run, [n_vocab] as bytes; a copy that lasts until the next call of logits().
+  const float* restore_logits(std::span<const std::byte> row) noexcept;
   std::size_t max_logits() const { return logits_.size() / model_.shape().n_vocab; }
 
   void resize_team(std::size_t n_threads);

@@ -41,16 +41,22 @@ std::int64_t ring_slots(std::int64_t window, const CacheSize& size) { return win
 
 }  // namespace
 
+std::size_t KvCache::Store::vector_bytes() const { return width * element_bytes(type); }
+
+std::size_t KvCache::Store::saved_bytes() const {
+  return vector_bytes() + (type == CacheType::i8 ? sizeof(float) : 0);
+}
+
 CachedVectors KvCache::Store::at(const std::byte* data, std::size_t head, std::size_t slot) const {
   const std::size_t row = head * n_slots + slot;
-  return {type, data + offset + row * width * element_bytes(type),
+  return {type, data + offset + row * vector_bytes(),
           reinterpret_cast<const float*>(data + scales_offset) + row};
 }
 
 void KvCache::Store::put(const simd::Kernels& kernels, std::byte* data, std::size_t head, std::size_t slot,
                          const float* x) const {
   const std::size_t row = head * n_slots + slot;
-  std::byte* to = data + offset + row * width * element_bytes(type);
+  std::byte* to = data + offset + row * vector_bytes();
   switch (type) {
     case CacheType::f32:
       std::memcpy(to, x, width * sizeof *x);

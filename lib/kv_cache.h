@@ -12,9 +12,11 @@
 // which there is the cache position; the query is rotated twice, at its position to meet the window
 // (distances inside the window are differences of positions) and at its cache position to meet the prefix.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "lib/model.h"
@@ -86,6 +88,23 @@ class KvCache {
   void store(const simd::Kernels& kernels, std::size_t layer, std::size_t head, std::int64_t position,
              const float* k, const float* v) noexcept;
 
+  // What is left of which tokens, for a file (kv_cache_saving.cpp).
+  struct Held {
+    std::int64_t n_prefix = 0;
+    std::int64_t position = 0;
+    std::int64_t oldest = 0;           // position of the oldest token of the window
+    std::vector<std::int64_t> layers;  // and of the oldest each layer still has: later with a native window
+  };
+  Held held() const;
+  std::vector<std::span<const std::byte>> held_parts() const;  // all their keys and values, in order
+  bool sees_whole_window(std::size_t layer) const;             // no native window is shorter
+
+  // Whether that is the size of all those keys and values in this cache's types.
+  bool fits(const Held& held, std::uint64_t n_bytes) const;
+  // Takes over what another cache with the same sum of prefix and window held; its batches may have been
+  // others. Fails as restart() does.
+  void restore(const Held& held, std::span<const std::byte> bytes);
+
   // The longest run of neighbouring slots for [begin, end) of the prefix or of the window; end > begin.
   KeyRun prefix_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const;
   KeyRun window_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const;
@@ -98,6 +117,9 @@ class KvCache {
     std::size_t n_slots, width;
     std::size_t offset, scales_offset;  // bytes from the start of data_
 
+    std::size_t vector_bytes() const;
+    std::size_t saved_bytes() const;  // of a vector with its scale
+
     CachedVectors at(const std::byte* data, std::size_t head, std::size_t slot) const;
     void put(const simd::Kernels& kernels, std::byte* data, std::size_t head, std::size_t slot,
              const float* x) const;
@@ -108,6 +130,14 @@ class KvCache {
     std::int64_t oldest;  // window positions before this were overwritten
     Store prefix_keys, prefix_values, ring_keys, ring_values;
   };
+
+  struct HeldStore {
+    const Store* store;
+    std::int64_t first, n;  // slot (in a ring: before it wraps) and number of vectors of each head
+  };
+  std::array<HeldStore, 4> held_stores(const LayerSlots& layer, std::int64_t position,
+                                       std::int64_t begin) const;
+  const std::byte* restore(const HeldStore& part, const std::byte* from);
 
   void allocate(std::int64_t n_bytes);
 

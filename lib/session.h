@@ -22,6 +22,9 @@
 
 namespace runnel {
 
+class SavedFile;
+class SavedFieldWriter;
+
 // What a session is to hold, from settings and model; windows that the model cannot have are errors.
 Result<CacheSize> cache_size(const Model& model, const Settings& settings);
 
@@ -83,11 +86,39 @@ class Session {
     std::int64_t unseen_tokens = 0;  // of the last feed: had left the window when it was through
   };
   const Stats& stats() const { return stats_; }
+
+  // See runnel_session_save and runnel_session_load. A chat adds its own section to the file.
+  Result<void> save(const std::string& path, const SavedFieldWriter* chat = nullptr) const;
+  Result<void> load(const std::string& path);
+
+  // Loading in two steps: all that a file says, checked (the spans are the file's), then taken over. After
+  // std::bad_alloc in the second, its only failure, all is as it was.
+  struct Saved {
+    KvCache::Held cache;
+    std::span<const std::byte> cache_bytes, logits;  // logits [n_vocab] or none
+    std::int64_t n_read = 0;
+    std::vector<Token> tokens;  // of the prefix, then of the window
+    std::vector<std::int64_t> turns;
+    SamplerState sampler{};
+    Token end_token = -1;
+    Stats stats;
+  };
+  Result<Saved> read_saved(const SavedFile& file) const;
+  void restore(Saved&& saved);
+
   std::int64_t scratch_bytes() const;
 
  private:
   Session(std::shared_ptr<const Model> model, const Settings& settings, const simd::Kernels& kernels,
           Rope rope, const CacheSize& size, Sampler sampler);
+
+  std::int64_t n_total() const;  // tokens of prefix and window
+  SavedFieldWriter saved_settings() const;
+  SavedFieldWriter saved_stream() const;
+  SavedFieldWriter saved_sampler() const;
+  Result<void> check_saved_settings(const SavedFile& file) const;
+  Result<void> read_saved_stream(const SavedFile& file, Saved& saved) const;
+  Result<void> read_saved_sampler(const SavedFile& file, Saved& saved) const;
 
   void set_stop_texts();
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);

@@ -4,12 +4,16 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace runnel {
 
 class TurnMarks {
  public:
+  TurnMarks() = default;
+  explicit TurnMarks(std::vector<std::int64_t> marks) : marks_(std::move(marks)) {}  // in order, each once
+
   // Positions come in order; one that is marked already is not marked twice.
   void mark(std::int64_t position) {
     if (marks_.empty() || marks_.back() < position) marks_.push_back(position);

@@ -14,6 +14,19 @@ std::string spelled(const Tokenizer& tokenizer, Token token) {
   return text;
 }
 
+// Passes pieces of an answer on, and keeps them.
+struct Recording {
+  Transcript* transcript;
+  runnel_text_fn on_text;
+  void* user;
+
+  static int piece(void* self, const char* text, std::size_t n_bytes, Token token) {
+    const auto* recording = static_cast<const Recording*>(self);
+    recording->transcript->append({text, n_bytes});
+    return recording->on_text ? recording->on_text(recording->user, text, n_bytes, token) : 0;
+  }
+};
+
 void append(ChatPieces& to, const ChatPieces& pieces) { to.insert(to.end(), pieces.begin(), pieces.end()); }
 
 }  // namespace
@@ -47,6 +60,7 @@ Result<void> Chat::start(std::string_view system) {
   n_opening_ = 0;
   opens_user_ = true;
   exchanges_.clear();
+  transcript_.clear();
   answer_ = Answer::none;
   return session_->restart(n_prefix(opening.size()));  // so that its size is told before anything is said
 }
@@ -135,12 +149,14 @@ Result<runnel_finish> Chat::say(std::string_view text, std::int64_t n_tokens, ru
                                 void* user) {
   RUNNEL_TRY(Session::check_count(n_tokens));
   RUNNEL_TRY(ask(text));
+  transcript_.add(RUNNEL_USER, text);
   return answer(n_tokens, on_text, user);
 }
 
 Result<runnel_finish> Chat::answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   answer_ = Answer::open;
-  RUNNEL_ASSIGN(const runnel_finish finish, session_->generate(n_tokens, on_text, user));
+  Recording recording{&transcript_, on_text, user};
+  RUNNEL_ASSIGN(const runnel_finish finish, session_->generate(n_tokens, Recording::piece, &recording));
   // A stop text is one of the user's own or the template's end of an answer; the latter was read with the
   // answer.
   if (finish == RUNNEL_FINISH_STOP_TEXT && !template_.end_text().empty()) answer_ = Answer::ended;
@@ -157,12 +173,14 @@ Result<runnel_finish> Chat::again(std::int64_t n_tokens, runnel_text_fn on_text,
   if (session_->held_from() > std::max(needed, session_->n_prefix()))
     return error(RUNNEL_BAD_ARGUMENT, "the question of the last answer has left the window; ask it again");
   RUNNEL_TRY(session_->rewind(last.answer));
+  transcript_.drop_answer();
   return answer(n_tokens, on_text, user);
 }
 
 Result<void> Chat::undo() {
   if (exchanges_.empty())
     return error(RUNNEL_BAD_ARGUMENT, "there is no exchange in the window to take back");
+  transcript_.drop_exchange();
   return drop_last();
 }
 
@@ -236,7 +254,8 @@ Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text,
     RUNNEL_TRY(session_->feed({&end, 1}, nullptr, nullptr));
     answer_ = Answer::ended;
     if (!exchanges_.empty()) exchanges_.back().answer = -1;
-    if (on_text && on_text(user, "\n", 1, end) != 0) return RUNNEL_FINISH_STOPPED;
+    Recording recording{&transcript_, on_text, user};
+    if (Recording::piece(&recording, "\n", 1, end) != 0) return RUNNEL_FINISH_STOPPED;
   }
 }
 

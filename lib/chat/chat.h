@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "lib/chat/template.h"
+#include "lib/chat/transcript.h"
 #include "lib/result.h"
 #include "lib/session.h"
 
 namespace runnel {
+
+class SavedFieldReader;
 
 class Chat {
  public:
@@ -33,6 +36,10 @@ class Chat {
   Result<runnel_finish> again(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
   Result<void> undo();
   Result<runnel_finish> go_on(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
+
+  const Transcript& transcript() const { return transcript_; }
+  Result<void> save(const std::string& path) const;  // see runnel_chat_save and runnel_chat_load
+  Result<void> load(const std::string& path);
 
  private:
   // How the last answer stands in the stream: what is still to be read before the next message.
@@ -62,6 +69,8 @@ class Chat {
   Result<void> drop_last();
   Result<void> begin_alone();
   Result<runnel_finish> answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
+  Result<void> read_state(SavedFieldReader& in, std::int64_t n_read);
+  Result<void> read_messages(SavedFieldReader& in);
 
   Session* session_;
   ChatTemplate template_;
@@ -70,6 +79,7 @@ class Chat {
   bool opens_user_ = true;           // whether the last of them open a user message
   std::vector<Exchange> exchanges_;  // those that may be taken back, oldest first
   Answer answer_ = Answer::none;
+  Transcript transcript_;
 };
 
 // Names of the known forms; null past the end.

@@ -1,6 +1,7 @@
 #include "lib/io/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +35,24 @@ Error overwrites_input(const std::string& path, const std::string& input) {
           path + ": cannot be written: it is the same file as " + input + ", which is read"};
 }
 
+// Removes the partial file of a writer that is no more: it would hold the lock. A file system without locks
+// keeps such files.
+void remove_abandoned(const std::string& name) {
+  const int fd = ::open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  struct stat status {};
+  const bool is_file = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  if (is_file && ::flock(fd, LOCK_EX | LOCK_NB) == 0 && is_same_file(name, status)) ::unlink(name.c_str());
+  ::close(fd);
+}
+
+// Locks a new partial file for as long as it is open. False when another writer took it for an abandoned one.
+bool keep_from_removal(int fd) {
+  struct stat status {};
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+  return ::fstat(fd, &status) != 0 || status.st_nlink > 0;
+}
+
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, const std::vector<std::string>& inputs) {
@@ -52,17 +71,18 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, const std::vector
 }
 
 Result<void> AtomicFile::open_partial(mode_t mode) {
-  constexpr int max_attempts = 100;  // other writers of the same process, or leftovers of a killed one
+  constexpr int max_attempts = 100;  // as many writers of one name at once
   int code = EEXIST;
-  const std::string prefix = path_ + ".partial-" + std::to_string(::getpid()) + "-";
   for (int attempt = 0; attempt < max_attempts && code == EEXIST; ++attempt) {
-    std::string name = prefix + std::to_string(attempt);
+    std::string name = path_ + ".partial-" + std::to_string(attempt);
+    remove_abandoned(name);
     fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd_ >= 0) {
+    if (fd_ >= 0 && keep_from_removal(fd_)) {
       partial_ = std::move(name);
       return {};
     }
-    code = errno;
+    code = fd_ >= 0 ? EEXIST : errno;  // taken from us before it was locked: to the next name
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
   return failed("created", code);
 }
@@ -81,9 +101,10 @@ Result<void> AtomicFile::write(std::span<const std::byte> bytes) {
 
 Result<void> AtomicFile::commit() {
   if (::fsync(fd_) != 0) return failed("flushed to the disk", errno);
-  if (::close(std::exchange(fd_, -1)) != 0) return failed("closed", errno);
+  // Closed after that: a partial file that nobody holds open may be taken away.
   if (::rename(partial_.c_str(), path_.c_str()) != 0) return failed("renamed to its final name", errno);
   partial_.clear();
+  ::close(std::exchange(fd_, -1));
   return {};
 }
 

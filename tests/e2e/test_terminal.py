@@ -191,4 +191,51 @@ class TerminalChat(e2e.TestCase):
         self.assertIn("/stats", (self.folder / "runnel" / "history").read_text())
 
 
+    def test_sessions_are_saved_loaded_and_kept(self):
+        kept, other = self.folder / "kept.session", self.folder / "other.session"
+        terminal = self.start("--greedy", "--session", str(kept))
+        terminal.type("/load\n")
+        terminal.expect("nothing was said yet")
+        terminal.type(e2e.QUESTION + "\n")
+        terminal.expect(e2e.ANSWER)
+        terminal.expect("> ")
+        terminal.type(f"/save {other}\n")
+        terminal.expect(f"saved to {other}")
+        terminal.type("/save /none/at/all\n")
+        terminal.expect("No such file")
+        terminal.type("/reset\n")
+        terminal.expect("starts over")
+        terminal.type(f"/load {other}\n")
+        terminal.expect("You: " + e2e.QUESTION)
+        terminal.expect("Model: " + e2e.ANSWER)
+        terminal.expect("> ")
+        terminal.type(f"/load {e2e.DEMO}\n")
+        terminal.expect("no session file")
+        terminal.expect("> ")
+        terminal.type(CTRL_C)
+        terminal.expect("Ctrl-C again")
+        terminal.expect("> ")
+        terminal.type(CTRL_C)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertGreater(kept.stat().st_size, 10000)  # kept as it was when the chat was left
+        terminal = self.start("--session", str(kept))  # the last lines come with the greeting
+        terminal.type("/regen\n")
+        terminal.expect("tokens/s]")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_a_session_that_cannot_be_kept_is_told_before_one_leaves(self):
+        folder = self.folder / "gone"
+        folder.mkdir()
+        terminal = self.start("--session", str(folder / "kept.session"))
+        (folder / "kept.session").unlink()
+        folder.rmdir()
+        terminal.type(CTRL_D)
+        terminal.expect("leaving again loses it")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 1)
+
+
 e2e.main()

@@ -287,6 +287,27 @@ typedef enum runnel_stat {
 
 RUNNEL_API int64_t runnel_session_stat(const runnel_session* session, runnel_stat stat);
 
+/* ---- sessions that come back --------------------------------------------------------------------------- */
+
+/* Writes all that the session's future depends on to a file: the cached keys and values, positions, logits,
+ * sampler state, statistics. The file is as large as what the cache holds at the moment. It appears under its
+ * name when it is complete and on the disk; until then, and after an error, an older one stays as it was
+ * (RUNNEL_IO with the system's reason: a full disk, a folder that cannot be written). Not while the session
+ * works on another thread. */
+RUNNEL_API runnel_status runnel_session_save(const runnel_session* session, const char* path);
+
+/* Puts a saved session in place of what this one has read; it then goes on as the saved one would have, to
+ * the bit. The two must have the same model (what the file holds counts, not its name), and the same settings
+ * "int8", "sinks", "window" and "cache"; else RUNNEL_BAD_ARGUMENT, and the message says which to open the
+ * session with. All others may differ and stay as they are here: other sampler settings, and another "batch",
+ * "isa" or BLAS, whose arithmetic rounds differently, are what can then make tokens differ. "threads" makes
+ * no difference.
+ * A file that is damaged, cut short or none of runnel's is RUNNEL_BAD_FILE, one of a newer version
+ * RUNNEL_UNSUPPORTED. After any error the session is as it was. Memory is taken only where the saved session
+ * pins a longer prefix than this one did so far. Files from people you do not trust do no harm beyond what a
+ * stranger's text in the window can do. Not for a session that a chat talks through: see runnel_chat_load. */
+RUNNEL_API runnel_status runnel_session_load(runnel_session* session, const char* path);
+
 /* ---- looking inside ------------------------------------------------------------------------------------ */
 
 /* Where in the forward pass a row of activations is. */
@@ -363,6 +384,21 @@ RUNNEL_API runnel_status runnel_chat_undo(runnel_chat* chat);
 /* Generates on from where the conversation stands, through turn ends, for ever when n_tokens is -1. */
 RUNNEL_API runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text,
                                               void* user, runnel_finish* finish);
+
+/* Who says something. */
+typedef enum runnel_speaker { RUNNEL_USER = 0, RUNNEL_MODEL = 1 } runnel_speaker;
+
+/* What was said, i from 0 for the newest; NULL past the oldest that is kept (the last 64 KiB of text and 1024
+ * messages at least). Valid until the chat is next used. speaker and n_bytes may be NULL. */
+RUNNEL_API const char* runnel_chat_message(const runnel_chat* chat, size_t i, runnel_speaker* speaker,
+                                           size_t* n_bytes);
+
+/* As runnel_session_save, with the conversation: the system prompt, where exchanges begin, what was said. */
+RUNNEL_API runnel_status runnel_chat_save(const runnel_chat* chat, const char* path);
+
+/* As runnel_session_load, for a file of runnel_chat_save (RUNNEL_BAD_ARGUMENT for one without a conversation)
+ * and a chat of the same form. */
+RUNNEL_API runnel_status runnel_chat_load(runnel_chat* chat, const char* path);
 
 /* ---- quantising ---------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,33 @@
+#include "line_input.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "interrupt.h"
+
+namespace cli {
+
+LineInput::Event LineInput::read(std::string& line) {
+  const NoteInterrupt only_noted;
+  for (;;) {
+    const std::size_t newline = held_.find('\n');
+    if (newline != std::string::npos || (at_end_ && !held_.empty())) {
+      line = held_.substr(0, newline);
+      held_.erase(0, newline == std::string::npos ? newline : newline + 1);
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      return Event::line;
+    }
+    if (at_end_) return Event::end;
+    const Wake wake = wait_for_input(STDIN_FILENO);
+    if (wake == Wake::interrupt) return Event::interrupted;
+    if (wake == Wake::signal) continue;
+    std::array<char, 4096> block;
+    const ssize_t n_read = ::read(STDIN_FILENO, block.data(), block.size());
+    if (n_read > 0) held_.append(block.data(), static_cast<std::size_t>(n_read));
+    if (n_read == 0 || (n_read < 0 && errno != EINTR && errno != EAGAIN)) at_end_ = true;
+  }
+}
+
+}  // namespace cli

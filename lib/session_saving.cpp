@@ -1,0 +1,203 @@
+// A session as a file, and back (saved/saved_file.h is the container).
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "lib/saved/model_hash.h"
+#include "lib/saved/saved_file.h"
+#include "lib/session.h"
+
+namespace runnel {
+namespace {
+
+// No stream comes near this many tokens, and sums and differences of positions stay far from overflow.
+constexpr std::int64_t max_position = std::int64_t{1} << 53;
+constexpr std::int64_t max_stat = std::int64_t{1} << 62;
+constexpr std::int64_t max_list = std::int64_t{1} << 32;  // the section's size bounds it far below
+constexpr std::uint64_t max_name_bytes = 4096;
+
+constexpr const char* cache_type_names[] = {"f32", "f16", "int8"};
+
+// Tokens of the window, all of them after the prefix.
+std::int64_t n_window(const KvCache::Held& held) {
+  return std::max<std::int64_t>(0, held.position - held.oldest);
+}
+
+std::string file_name(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return (slash == std::string::npos ? path : path.substr(slash + 1)).substr(0, max_name_bytes);
+}
+
+template <class Stats>
+auto stat_fields(Stats& stats) {
+  return std::array{&stats.fed_tokens,   &stats.fed_us,        &stats.generated_tokens,
+                    &stats.generated_us, &stats.reread_tokens, &stats.unseen_tokens};
+}
+
+}  // namespace
+
+// ---- saving ----
+
+Result<void> Session::save(const std::string& path, const SavedFieldWriter* chat) const {
+  const SavedFieldWriter settings = saved_settings(), stream = saved_stream(), sampler = saved_sampler();
+  std::vector<SectionParts> sections = {{SectionId::settings, {settings.bytes()}},
+                                        {SectionId::stream, {stream.bytes()}},
+                                        {SectionId::sampler, {sampler.bytes()}},
+                                        {SectionId::logits, {}},
+                                        {SectionId::cache, cache_.held_parts()}};
+  if (last_logits_)
+    sections[3].parts.push_back(std::as_bytes(std::span(last_logits_, model_->shape().n_vocab)));
+  if (chat) sections.push_back({SectionId::chat, {chat->bytes()}});
+  return write_saved(path, model_hash(model_->file()), sections);
+}
+
+SavedFieldWriter Session::saved_settings() const {
+  SavedFieldWriter out;
+  out.text(file_name(model_->file().name()));
+  out.integer(model_->is_packed());
+  out.integer(settings_.sinks);
+  out.integer(n_total() - settings_.sinks);
+  out.integer(static_cast<std::int64_t>(cache_.type()));
+  return out;
+}
+
+SavedFieldWriter Session::saved_stream() const {
+  SavedFieldWriter out;
+  const KvCache::Held held = cache_.held();
+  out.integer(n_read_);
+  out.integer(held.n_prefix);
+  out.integer(held.position);
+  out.integer(held.oldest);
+  out.integers(held.layers);
+  out.integer(end_token_);
+  for (const std::int64_t* value : stat_fields(stats_)) out.integer(*value);
+  out.integers(turns_.all());
+  std::vector<Token> tokens;
+  for (std::int64_t at = 0; at < std::min(n_prefix(), n_read_); ++at) tokens.push_back(token(at));
+  for (std::int64_t at = n_read_ - n_window(held); at < n_read_; ++at) tokens.push_back(token(at));
+  out.tokens(tokens);
+  return out;
+}
+
+SavedFieldWriter Session::saved_sampler() const {
+  SavedFieldWriter out;
+  const SamplerState state = sampler_.state();
+  out.word(state.random);
+  out.tokens(state.recent);
+  return out;
+}
+
+// ---- loading ----
+
+Result<Session::Saved> Session::read_saved(const SavedFile& file) const {
+  Saved saved;
+  RUNNEL_TRY(check_saved_settings(file));
+  RUNNEL_TRY(read_saved_stream(file, saved));
+  RUNNEL_TRY(read_saved_sampler(file, saved));
+  RUNNEL_ASSIGN(SavedFieldReader logits, file.section(SectionId::logits));
+  RUNNEL_ASSIGN(saved.logits,
+                logits.rest("logits", logits.n_left() == 0 ? 0 : model_->shape().n_vocab * sizeof(float)));
+  RUNNEL_ASSIGN(SavedFieldReader cache, file.section(SectionId::cache));
+  const std::uint64_t n_bytes = cache.n_left();
+  if (!cache_.fits(saved.cache, n_bytes))
+    return cache.bad("keys and values", "those of the tokens that section stream names",
+                     std::to_string(n_bytes) + " bytes");
+  RUNNEL_ASSIGN(saved.cache_bytes, cache.rest("keys and values", n_bytes));
+  return saved;
+}
+
+Result<void> Session::check_saved_settings(const SavedFile& file) const {
+  RUNNEL_ASSIGN(SavedFieldReader in, file.section(SectionId::settings));
+  RUNNEL_ASSIGN(const std::string model, in.text("name of the model", max_name_bytes));
+  RUNNEL_ASSIGN(const std::int64_t is_packed, in.integer("int8", 0, 1));
+  RUNNEL_ASSIGN(const std::int64_t sinks, in.integer("sinks", 0, max_position));
+  RUNNEL_ASSIGN(const std::int64_t window, in.integer("window", 0, max_position));
+  RUNNEL_ASSIGN(const std::int64_t type, in.integer("type of the cache", 0, 2));
+  RUNNEL_TRY(in.end());
+  if (file.model_hash() != model_hash(model_->file()))
+    return error(RUNNEL_BAD_ARGUMENT, "%s: the session belongs to another model, %s; this one is %s",
+                 file.path().c_str(), printable(model).c_str(),
+                 printable(file_name(model_->file().name())).c_str());
+  const auto differs = [&](const char* name, const std::string& there, const std::string& here) {
+    return error(RUNNEL_BAD_ARGUMENT,
+                 "%s: the session was saved with %s %s, this one has %s %s: open it with %s %s",
+                 file.path().c_str(), name, there.c_str(), name, here.c_str(), name, there.c_str());
+  };
+  if ((is_packed != 0) != model_->is_packed())
+    return differs("int8", is_packed ? "true" : "false", is_packed ? "false" : "true");
+  if (sinks != settings_.sinks)
+    return differs("sinks", std::to_string(sinks), std::to_string(settings_.sinks));
+  if (window != n_total() - settings_.sinks)
+    return differs("window", std::to_string(window), std::to_string(n_total() - settings_.sinks));
+  if (type != static_cast<std::int64_t>(cache_.type()))
+    return differs("cache", cache_type_names[type],
+                   cache_type_names[static_cast<std::size_t>(cache_.type())]);
+  return {};
+}
+
+Result<void> Session::read_saved_stream(const SavedFile& file, Saved& saved) const {
+  RUNNEL_ASSIGN(SavedFieldReader in, file.section(SectionId::stream));
+  KvCache::Held& held = saved.cache;
+  const auto n_layer = static_cast<std::int64_t>(model_->shape().n_layer);
+  RUNNEL_ASSIGN(saved.n_read, in.integer("position", 0, max_position));
+  RUNNEL_ASSIGN(held.n_prefix, in.integer("prefix", 0, n_total() - 1));
+  // Learned positions are read again from the start of the context; all others go on with the stream.
+  const std::int64_t last = model_->can_stream() ? saved.n_read : std::min(saved.n_read, n_total());
+  RUNNEL_ASSIGN(held.position,
+                in.integer("position in the cache", model_->can_stream() ? saved.n_read : 0, last));
+  const std::int64_t end = std::max(held.n_prefix, held.position);
+  RUNNEL_ASSIGN(held.oldest, in.integer("oldest position in the cache", held.n_prefix, end));
+  RUNNEL_ASSIGN(held.layers,
+                in.integers("oldest position of each layer", n_layer, n_layer, held.oldest, end));
+  for (std::size_t i = 0; i < held.layers.size(); ++i) {
+    if (cache_.sees_whole_window(i) && held.layers[i] != held.oldest)
+      return in.bad("oldest position of a layer", std::to_string(held.oldest),
+                    std::to_string(held.layers[i]));
+  }
+  const auto n_vocab = static_cast<std::int64_t>(model_->shape().n_vocab);
+  RUNNEL_ASSIGN(const std::int64_t end_token, in.integer("token that ended the answer", -1, n_vocab - 1));
+  saved.end_token = static_cast<Token>(end_token);
+  for (std::int64_t* value : stat_fields(saved.stats)) {
+    RUNNEL_ASSIGN(*value, in.integer("statistics", 0, max_stat));
+  }
+  RUNNEL_ASSIGN(saved.turns, in.integers("starts of exchanges", 0, max_list, 0, max_position));
+  if (std::adjacent_find(saved.turns.begin(), saved.turns.end(), std::greater_equal<>()) != saved.turns.end())
+    return in.bad("starts of exchanges", "each after the one before", "others");
+  const std::int64_t n_tokens = std::min(held.n_prefix, saved.n_read) + n_window(held);
+  RUNNEL_ASSIGN(saved.tokens, in.tokens("tokens", n_tokens, n_tokens, model_->shape().n_vocab));
+  return in.end();
+}
+
+Result<void> Session::read_saved_sampler(const SavedFile& file, Saved& saved) const {
+  RUNNEL_ASSIGN(SavedFieldReader in, file.section(SectionId::sampler));
+  RUNNEL_ASSIGN(saved.sampler.random, in.word("random state"));
+  RUNNEL_ASSIGN(saved.sampler.recent, in.tokens("recent tokens", 0, max_list, model_->shape().n_vocab));
+  return in.end();
+}
+
+std::int64_t Session::n_total() const { return cache_.size().n_prefix + cache_.size().window; }
+
+void Session::restore(Saved&& saved) {
+  cache_.restore(saved.cache, saved.cache_bytes);  // the one step that can fail, and then does nothing
+  history_.set_prefix(n_prefix());
+  n_read_ = saved.n_read;
+  std::int64_t at = 0;
+  for (const Token token : saved.tokens) {
+    if (at == n_prefix()) at = n_read_ - n_window(saved.cache);
+    history_.put(at++, token);
+  }
+  turns_ = TurnMarks(std::move(saved.turns));
+  sampler_.restore(saved.sampler);
+  end_token_ = saved.end_token;
+  stats_ = saved.stats;
+  last_logits_ = saved.logits.empty() ? nullptr : forward_.restore_logits(saved.logits);
+}
+
+Result<void> Session::load(const std::string& path) {
+  RUNNEL_ASSIGN(const SavedFile file, SavedFile::open(path));
+  RUNNEL_ASSIGN(Saved saved, read_saved(file));
+  restore(std::move(saved));
+  return {};
+}
+
+}  // namespace runnel

@@ -1,0 +1,153 @@
+// Sessions and conversations that were saved go on as if nothing had happened.
+#include "tests/api/saving.h"
+#include "tests/support/numbers.h"
+
+namespace {
+
+using namespace runnel::test;
+
+TEST_F(Saving, goes_on_to_the_bit_in_every_type_and_at_every_age) {
+  for (const char* type : {"f32", "f16", "int8"}) {
+    for (const std::size_t n_before : {1u, 4u, 5u, 64u, 65u, 150u}) {
+      SCOPED_TRACE(std::string(type) + ", after " + std::to_string(n_before) + " tokens");
+      const SettingList settings = with(lively, {{"cache", type}, {"window", "60"}, {"batch", "32"}});
+      const auto session = open_with(model.get(), settings);
+      const auto copy = open_with(model.get(), with(settings, {{"threads", n_before == 65 ? "2" : "1"}}));
+      feed(session.get(), some_tokens(n_before, n_vocab()));
+      continue_for(session.get(), n_vocab(), n_before % 2 * 5);  // the random numbers have moved on, or not
+      expect_same_future(session.get(), copy.get(), 40);
+    }
+  }
+}
+
+TEST_F(Saving, every_family) {
+  for (const char* name : {"llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense", "gemma2-dense",
+                           "phi3-dense", "gpt2-dense", "granite-dense", "falcon-dense", "bloom-dense"}) {
+    SCOPED_TRACE(name);
+    const std::string path = std::string("golden/") + name + ".gguf";
+    RUNNEL_NEEDS_SHARED(path);
+    model = open_model(shared(path));
+    for (const char* type : {"f32", "int8"}) {
+      const SettingList settings =
+          with(lively, {{"cache", type}, {"sinks", "2"}, {"window", "30"}, {"batch", "8"}});
+      const auto session = open_with(model.get(), settings);
+      const auto copy = open_with(model.get(), settings);
+      feed(session.get(), some_tokens(77, n_vocab()));
+      expect_same_future(session.get(), copy.get(), 40);
+    }
+  }
+}
+
+TEST_F(Saving, a_session_that_has_read_nothing) {
+  const auto session = open_with(model.get(), lively);
+  const auto copy = open_with(model.get(), lively);
+  const std::string path = folder.file("session");
+  require(runnel_session_save(session.get(), path.c_str()));
+  feed(copy.get(), {5, 6, 7});
+  require(runnel_session_load(copy.get(), path.c_str()));
+  EXPECT_EQ(runnel_session_logits(copy.get()), nullptr);
+  EXPECT_EQ(runnel_session_stat(copy.get(), RUNNEL_STAT_POSITION), 0);
+  feed(session.get(), {8, 9});
+  feed(copy.get(), {8, 9});
+  EXPECT_TRUE(continue_for(copy.get(), n_vocab(), 20) == continue_for(session.get(), n_vocab(), 20));
+}
+
+TEST_F(Saving, pinned_prefix_marked_turns_and_rewound_streams) {
+  for (const char* type : {"f32", "f16", "int8"}) {
+    SCOPED_TRACE(type);
+    const SettingList settings =
+        with(lively, {{"cache", type}, {"window", "60"}, {"batch", "16"}, {"evict", "turn"}});
+    const auto session = open_with(model.get(), settings);
+    const auto copy = open_with(model.get(), settings);
+    require(runnel_session_pin(session.get(), 13));
+    for (int turn = 0; turn < 9; ++turn) {
+      feed(session.get(), some_tokens(14, n_vocab()));
+      require(runnel_session_mark_turn(session.get()));
+    }
+    expect_same_future(session.get(), copy.get(), 30);
+    const std::int64_t back = runnel_session_stat(session.get(), RUNNEL_STAT_POSITION) - 5;
+    require(runnel_session_rewind(session.get(), back));
+    expect_same_future(session.get(), copy.get(), 30);
+    require(runnel_session_rewind(session.get(), back));
+    require(runnel_session_rewind(copy.get(), back));
+    expect_same_future(session.get(), copy.get(), 30);
+  }
+}
+
+// The keys lie elsewhere in a ring of another size, so that sums over them are made in another order.
+TEST_F(Saving, another_batch_is_the_same_but_for_rounding) {
+  for (const auto& [batch, other] : {std::pair{"1", "32"}, {"32", "1"}, {"8", "32"}}) {
+    SCOPED_TRACE(std::string(batch) + " and " + other);
+    const SettingList settings = {{"window", "60"}, {"cache", "f32"}};
+    const auto session = open_with(model.get(), with(settings, {{"batch", batch}}));
+    const auto copy = open_with(model.get(), with(settings, {{"batch", other}}));
+    feed(session.get(), some_tokens(150, n_vocab()));
+    require(runnel_session_save(session.get(), folder.file("session").c_str()));
+    require(runnel_session_load(copy.get(), folder.file("session").c_str()));
+    EXPECT_EQ(visible(copy.get()), visible(session.get()));
+    for (const std::int32_t token : some_tokens(70, n_vocab())) {
+      feed(session.get(), {token});
+      feed(copy.get(), {token});
+      const auto a = logits_of(copy.get(), n_vocab()), b = logits_of(session.get(), n_vocab());
+      ASSERT_LT(nmse(a.data(), b.data(), n_vocab()), 1e-9);
+    }
+  }
+}
+
+TEST_F(Saving, the_file_is_as_large_as_what_the_cache_holds) {
+  const auto session = open_with(model.get(), {{"window", "4000"}});
+  const std::string path = folder.file("session");
+  feed(session.get(), some_tokens(10, n_vocab()));
+  require(runnel_session_save(session.get(), path.c_str()));
+  const auto small = std::filesystem::file_size(path);
+  feed(session.get(), some_tokens(990, n_vocab()));
+  require(runnel_session_save(session.get(), path.c_str()));
+  const auto large = std::filesystem::file_size(path);
+  const auto each =
+      static_cast<std::uintmax_t>(runnel_session_stat(session.get(), RUNNEL_STAT_CACHE_BYTES)) / 4259;
+  EXPECT_NEAR(static_cast<double>(large - small), static_cast<double>(990 * (each + 4)), 8192.0);
+}
+
+// ---- conversations ----
+
+TEST_F(Saving, a_conversation_goes_on_where_it_was) {
+  for (const char* evict : {"turn", "token"}) {
+    for (const std::int64_t n_tokens : {3, 30}) {  // 3: the answer is cut, the turn is still open
+      SCOPED_TRACE(std::string(evict) + ", answers of " + std::to_string(n_tokens));
+      const SettingList settings = with(lively, {{"window", "120"}, {"evict", evict}});
+      const Talk talk(model.get(), settings), copy(model.get(), settings);
+      const std::string system = "You are a helpful assistant.";
+      require(runnel_chat_system(talk.chat.get(), system.data(), system.size()));
+      for (int i = 0; i < 8; ++i) {
+        talk.say(lines[i % 5], n_tokens);
+        require(runnel_chat_save(talk.chat.get(), folder.file("chat").c_str()));
+        require(runnel_chat_load(copy.chat.get(), folder.file("chat").c_str()));
+        EXPECT_EQ(copy.messages(), talk.messages());
+      }
+      EXPECT_EQ(copy.again(), talk.again());
+      require(runnel_chat_undo(copy.chat.get()));
+      require(runnel_chat_undo(talk.chat.get()));
+      for (const char* line : lines) EXPECT_EQ(copy.say(line), talk.say(line));
+      EXPECT_EQ(copy.messages(), talk.messages());
+      EXPECT_TRUE(continue_for(copy.session.get(), n_vocab(), 5) ==
+                  continue_for(talk.session.get(), n_vocab(), 5));
+    }
+  }
+}
+
+TEST_F(Saving, messages_are_kept_as_they_were_said) {
+  const Talk talk(model.get(), {{"temperature", "0"}});
+  EXPECT_TRUE(talk.messages().empty());
+  const std::string first = talk.say(lines[0]);
+  const std::string second = talk.say("");
+  EXPECT_EQ(talk.messages(),
+            (std::vector<std::string>{"U " + std::string(lines[0]), "M " + first, "U ", "M " + second}));
+  EXPECT_EQ(talk.again(), second);
+  EXPECT_EQ(talk.messages().size(), 4u);
+  require(runnel_chat_undo(talk.chat.get()));
+  EXPECT_EQ(talk.messages(), (std::vector<std::string>{"U " + std::string(lines[0]), "M " + first}));
+  require(runnel_chat_system(talk.chat.get(), nullptr, 0));
+  EXPECT_TRUE(talk.messages().empty());
+}
+
+}  // namespace
