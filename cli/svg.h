@@ -1,4 +1,4 @@
-// Pictures that a browser opens: heat maps and bars, as SVG text.
+// Pictures that a browser opens: heat maps, bars and lines, as SVG text.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -24,5 +24,16 @@ struct BarChart {
   std::string unit;
 };
 std::string to_svg(const BarChart& chart);
+
+struct LineChart {
+  struct Point {
+    double x, y;
+  };
+  std::string title, subtitle, x_label, y_label;
+  std::vector<std::string> names;         // of the lines
+  std::vector<std::vector<Point>> lines;  // each from left to right; at least one point in all
+  std::vector<std::string> notes;         // lines under the picture
+};
+std::string to_svg(const LineChart& chart);
 
 }  // namespace cli
