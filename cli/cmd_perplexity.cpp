@@ -63,6 +63,7 @@ struct PerplexityOptions {
   std::int64_t max_tokens = 0;  // 0: all
   std::int64_t n_buckets = 0;   // 0: the default of the mode
   std::int64_t n_stream = 0;    // tokens to stream; 0: the text once
+  bool parse_special = false;
   bool stream = false;
   bool latency = false;
   bool compare = false;
@@ -90,7 +91,8 @@ void check_options(const PerplexityOptions& options) {
 
 std::vector<std::int32_t> text_tokens(const PerplexityOptions& options, const std::string& text,
                                       const runnel_model* model) {
-  std::vector<std::int32_t> tokens = tokenize(model, text, RUNNEL_ADD_BOS);
+  std::vector<std::int32_t> tokens = tokenize(
+      model, text, RUNNEL_ADD_BOS | (options.parse_special ? RUNNEL_PARSE_SPECIAL : RUNNEL_TEXT_ONLY));
   const std::size_t n_text = tokens.size();
   const auto n_chunk = static_cast<std::size_t>(options.n_chunk);
   if (options.max_tokens > 0) tokens.resize(std::min(n_text, static_cast<std::size_t>(options.max_tokens)));
@@ -253,6 +255,8 @@ void add_perplexity(CLI::App& app, Run& run) {
   CLI::App& command = add_command(app, "perplexity", "Measure how well a model predicts a text", examples);
   add_model(command, options->model);
   options->text.add_to(command, "the text");
+  command.add_flag("--parse-special", options->parse_special,
+                   "special tokens spelled in the text, as <|end|>, are those tokens");
   command.add_option("-c,--chunk", options->n_chunk, "tokens of a chunk; default 512")
       ->type_name("N")
       ->check(whole_number(4, 1 << 24));
@@ -299,7 +303,7 @@ void add_perplexity(CLI::App& app, Run& run) {
       ->check(whole_number(2, most_tokens));
   command
       .add_option("--buckets", options->n_buckets,
-                  "equal parts of the text to give figures for; default 20 with --stream, 40 with --compare, "
+                  "equal parts of the text to give figures for; default 20 with --stream or --compare, "
                   "else 1")
       ->type_name("N")
       ->check(whole_number(1, 100'000));

@@ -157,21 +157,20 @@ LineChart Comparison::picture(const std::string& model_name) const {
   chart.subtitle = model_name + ": log perplexity along the text; lower is better";
   chart.x_label = "tokens";
   chart.y_label = "log perplexity";
-  const auto add = [&](const Line& line, const std::string& name) {
-    std::vector<LineChart::Point> points;
+  const auto add = [&](const Line& line, double stroke_width) {
+    LineChart::Line drawn{line.name + ", PPL " + fixed(line.score.perplexity(), 2), {}, stroke_width};
     const auto n_buckets = static_cast<double>(line.buckets.size());
     const auto n_past = static_cast<double>(text_.n() - cache_size_);
     for (std::size_t i = 0; i < line.buckets.size(); ++i) {
       const double middle =
           static_cast<double>(cache_size_) + n_past * (static_cast<double>(i) + 0.5) / n_buckets;
-      if (line.buckets[i].n() > 0) points.push_back({middle, line.buckets[i].mean()});
+      if (line.buckets[i].n() > 0) drawn.points.push_back({middle, line.buckets[i].mean()});
     }
-    chart.names.push_back(name + ", " + fixed(line.score.perplexity(), 2));
-    chart.lines.push_back(std::move(points));
+    chart.lines.push_back(std::move(drawn));
   };
-  add(lines_.front(), lines_.front().name);
-  add(recomputed(), recomputed().name);
-  add(streaming(), stream_name(sinks_));
+  add(lines_.front(), 2);
+  add(recomputed(), 7);
+  add(streaming(), 1.5);
   chart.notes.push_back("A token streamed with " + stream_name(sinks_) + " takes " +
                         milliseconds(streaming().latency.quantile_us(0.5)) + ", recomputing its window " +
                         milliseconds(recomputed().latency.quantile_us(0.5)) + ": " + fixed(speed_up(), 1) +

@@ -23,7 +23,7 @@ namespace cli {
 
 struct ComparisonPlan {
   std::int64_t every = 8;       // the recomputed windows, and so the scored tokens, are this far apart
-  std::int64_t n_buckets = 40;  // points of a line in the picture
+  std::int64_t n_buckets = 20;  // points of a line in the picture
 };
 
 class Comparison {

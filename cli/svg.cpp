@@ -185,19 +185,19 @@ Axis axis_of(double low, double high) {
   return {std::floor(low / step) * step, std::ceil(high / step) * step, step};
 }
 
-std::string polyline(const std::string& points, const char* stroke, const char* stroke_width) {
-  return "<polyline points=\"" + points + "\" fill=\"none\" stroke=\"" + stroke + "\" stroke-width=\"" +
-         stroke_width + "\"/>\n";
+std::string polyline(const std::string& points, const char* stroke, double stroke_width) {
+  return "<polyline points=\"" + points + "\" fill=\"none\" stroke-linejoin=\"round\" stroke=\"" + stroke +
+         "\" stroke-width=\"" + number(stroke_width) + "\"/>\n";
 }
 
 }  // namespace
 
 std::string to_svg(const LineChart& chart) {
   constexpr double height = 320;
-  constexpr std::array<const char*, 4> colours = {"#7a7a7a", "#2b8cbe", "#d7301f", "#fdbb84"};
+  constexpr std::array<const char*, 4> colours = {"#7a7a7a", "#9ecae1", "#d7301f", "#2b8cbe"};
   LineChart::Point least = {HUGE_VAL, HUGE_VAL}, most = {-HUGE_VAL, -HUGE_VAL};
   for (const auto& line : chart.lines)
-    for (const auto& [x, y] : line) {
+    for (const auto& [x, y] : line.points) {
       least = {std::min(least.x, x), std::min(least.y, y)};
       most = {std::max(most.x, x), std::max(most.y, y)};
     }
@@ -212,18 +212,18 @@ std::string to_svg(const LineChart& chart) {
   std::string out =
       head(top + height + 78 + 18 * static_cast<double>(chart.notes.size()), chart.title, chart.subtitle);
   for (double y = y_axis.low; y < y_axis.high + y_axis.step / 2; y += y_axis.step) {
-    out.append(polyline(point(x_axis.low, y).append(point(x_axis.high, y)), "#ddd", "1"));
+    out.append(polyline(point(x_axis.low, y).append(point(x_axis.high, y)), "#ddd", 1));
     out.append(label(left - 8, y_at(y) + 4, number(y), "end", 11, false));
   }
   for (double x = x_axis.low; x < x_axis.high + x_axis.step / 2; x += x_axis.step)
     out.append(label(x_at(x), top + height + 16, number(x), "middle", 11, false));
   for (std::size_t i = 0; i < chart.lines.size(); ++i) {
     std::string points;
-    for (const auto& [x, y] : chart.lines[i]) points.append(point(x, y));
-    out.append(polyline(points, colours[i % colours.size()], "2"));
+    for (const auto& [x, y] : chart.lines[i].points) points.append(point(x, y));
+    out.append(polyline(points, colours[i % colours.size()], chart.lines[i].width));
     const double key = left + 240 * static_cast<double>(i);
     out.append(rect(key, top + height + 40, 12, 4, colours[i % colours.size()], ""));
-    out.append(label(key + 18, top + height + 46, chart.names[i], "start", 12, false));
+    out.append(label(key + 18, top + height + 46, chart.lines[i].name, "start", 12, false));
   }
   out.append(label(12, top - 8, chart.y_label, "start", 11, false));
   out.append(label(width - right, top + height + 30, chart.x_label, "end", 11, false));

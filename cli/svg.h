@@ -29,10 +29,14 @@ struct LineChart {
   struct Point {
     double x, y;
   };
+  struct Line {
+    std::string name;
+    std::vector<Point> points;  // from left to right
+    double width = 2;           // a wide line shows from under a narrow one that covers it
+  };
   std::string title, subtitle, x_label, y_label;
-  std::vector<std::string> names;         // of the lines
-  std::vector<std::vector<Point>> lines;  // each from left to right; at least one point in all
-  std::vector<std::string> notes;         // lines under the picture
+  std::vector<Line> lines;         // drawn in this order; at least one point in all
+  std::vector<std::string> notes;  // lines of text under the picture
 };
 std::string to_svg(const LineChart& chart);
 
