@@ -42,7 +42,7 @@ Comparison::Comparison(const runnel_model* model, const SettingOptions& settings
   const Session own = open_session(model, settings.config().get());
   sinks_ = runnel_session_stat(own.get(), RUNNEL_STAT_PREFIX);
   cache_size_ = runnel_session_stat(own.get(), RUNNEL_STAT_CACHE_SIZE);
-  if (text.n() < cache_size_ + plan.every + 1)
+  if (text.n() < cache_size_ + plan.every)
     throw Failure("the text has " + with_commas(text.n()) + " tokens; to compare, it must go on after the " +
                   with_commas(cache_size_) +
                   " that fill sinks and window: give a longer one, a larger --tokens or a smaller --window");

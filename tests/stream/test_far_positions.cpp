@@ -148,6 +148,7 @@ struct Scaling {
   std::function<void(GgufWriter&)> add_keys;
   std::vector<const char*> factor_tensors;
 };
+void PrintTo(const Scaling& scaling, std::ostream* out) { *out << scaling.name; }
 
 void require(Result<void> result) {
   if (!result) throw std::runtime_error(result.error().message);
