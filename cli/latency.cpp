@@ -1,5 +1,7 @@
 #include "latency.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -25,7 +27,22 @@ double bin_end(std::size_t bin) {
 
 constexpr std::uint64_t longest = (std::uint64_t{1} << longest_bits) - 1;
 
+std::int64_t now_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+Elapsed now() { return {now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_PROCESS_CPUTIME_ID)}; }
+
 }  // namespace
+
+Stopwatch::Stopwatch() : start_(now()) {}
+
+Elapsed Stopwatch::elapsed() const {
+  const Elapsed end = now();
+  return {end.ns - start_.ns, end.cpu_ns - start_.cpu_ns};
+}
 
 Latency::Latency() : counts_(bin_of(longest) + 1) {}
 
@@ -35,12 +52,6 @@ void Latency::add(std::int64_t ns) {
   ++n_;
   max_ns_ = std::max(max_ns_, ns);
   sum_ns_ += static_cast<double>(ns);
-}
-
-void Latency::clear() {
-  std::fill(counts_.begin(), counts_.end(), 0);
-  n_ = max_ns_ = 0;
-  sum_ns_ = 0;
 }
 
 double Latency::mean_us() const { return n_ > 0 ? sum_ns_ / static_cast<double>(n_) / 1e3 : 0.0; }

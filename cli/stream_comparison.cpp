@@ -1,7 +1,6 @@
 #include "stream_comparison.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <utility>
 
@@ -74,8 +73,8 @@ Comparison::Line Comparison::stream(std::int64_t sinks) const {
   const StopSession stop_on_interrupt(session.get());
   Progress progress(line.name, text_.n(), "tokens");
   for (std::int64_t i = 0; i + 1 < text_.n(); ++i) {
-    const std::int64_t ns = time_token(session.get(), text_[i]);
-    if (i >= cache_size_) line.latency.add(ns);
+    const Elapsed elapsed = time_token(session.get(), text_[i]);
+    if (i >= cache_size_) line.latency.add(elapsed.ns);
     if (is_scored(i + 1)) score(line, i + 1, runnel_session_logits(session.get()));
     progress.update(i + 1);
   }
@@ -93,11 +92,10 @@ Comparison::Line Comparison::recompute(std::int32_t bos) const {
     for (std::int64_t j = 0; j < cache_size_; ++j)
       window[static_cast<std::size_t>(j)] = text_[i - cache_size_ + j];
     if (bos >= 0) window[0] = bos;
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point start = Clock::now();
+    const Stopwatch watch;
     check(runnel_session_reset(session.get()));
     feed(session.get(), window.data(), window.size());
-    line.latency.add(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+    line.latency.add(watch.elapsed().ns);
     score(line, i, runnel_session_logits(session.get()));
     progress.update(i);
   }

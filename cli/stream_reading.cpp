@@ -1,7 +1,6 @@
 #include "stream_reading.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "feeding.h"
@@ -51,11 +50,10 @@ std::int64_t LoopedText::place(std::int64_t i) const {
   return i < n_once() ? i : n_lead_ + (i - n_lead_) % (n_once() - n_lead_);
 }
 
-std::int64_t time_token(runnel_session* session, std::int32_t token) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+Elapsed time_token(runnel_session* session, std::int32_t token) {
+  const Stopwatch watch;
   feed(session, &token, 1);
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  return watch.elapsed();
 }
 
 void score_stream(const runnel_model* model, runnel_session* session, const LoopedText& text, bool one_by_one,

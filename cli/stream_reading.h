@@ -31,7 +31,7 @@ class LoopedText {
 void score_stream(const runnel_model* model, runnel_session* session, const LoopedText& text, bool one_by_one,
                   Tally& tally);
 
-// Reads one token; nanoseconds it took, its logits included, which runnel_session_logits() then has.
-std::int64_t time_token(runnel_session* session, std::int32_t token);
+// Reads one token, its logits included, which runnel_session_logits() then has.
+Elapsed time_token(runnel_session* session, std::int32_t token);
 
 }  // namespace cli

@@ -48,13 +48,18 @@ void Tally::add(std::int64_t position, double nll, std::int64_t i_text) {
   if ((bucket.score.n() & 255) == 1) end_bytes_ = bucket.resident_bytes = resident_bytes();
 }
 
-void Tally::add_time(std::int64_t position, std::int64_t ns) {
+void Tally::Times::add(Elapsed elapsed) {
+  wall.add(elapsed.ns);
+  cpu.add(elapsed.cpu_ns);
+}
+
+void Tally::add_time(std::int64_t position, Elapsed elapsed) {
   const std::size_t i = bucket_of(position);
   ++buckets_[i].n_timed;
-  buckets_[i].ns += ns;
-  latency_.add(ns);
-  if (i == 0) first_latency_.add(ns);
-  if (i + 1 == buckets_.size()) last_latency_.add(ns);
+  buckets_[i].ns += elapsed.ns;
+  times_.add(elapsed);
+  if (i == 0) first_times_.add(elapsed);
+  if (i + 1 == buckets_.size()) last_times_.add(elapsed);
 }
 
 void Tally::settled() {
@@ -72,17 +77,21 @@ std::string Tally::bucket_text(const Bucket& bucket) const {
 }
 
 std::string Tally::timing_text() const {
-  if (latency_.n() == 0) return "";
-  const auto change = [](double first, double last) { return signed_percent(last / first - 1); };
-  const double median = latency_.quantile_us(0.5), most = latency_.quantile_us(0.999);
-  return "time of a token: median " + microseconds(median) + ", 99 % " +
-         microseconds(latency_.quantile_us(0.99)) + ", 99.9 % " + microseconds(most) + " (" +
-         fixed(most / median, 2) + " medians), longest " + microseconds(latency_.max_us()) +
-         "\nfrom the first part to the last: median " + microseconds(first_latency_.quantile_us(0.5)) +
-         " to " + microseconds(last_latency_.quantile_us(0.5)) + " (" +
-         change(first_latency_.quantile_us(0.5), last_latency_.quantile_us(0.5)) + "), mean " +
-         microseconds(first_latency_.mean_us()) + " to " + microseconds(last_latency_.mean_us()) + " (" +
-         change(first_latency_.mean_us(), last_latency_.mean_us()) + ")\n";
+  if (times_.wall.n() == 0) return "";
+  const auto spread = [](const Latency& l) {
+    const double median = l.quantile_us(0.5), most = l.quantile_us(0.999);
+    return "median " + microseconds(median) + ", 99 % " + microseconds(l.quantile_us(0.99)) + ", 99.9 % " +
+           microseconds(most) + " (" + fixed(most / median, 2) + " medians), longest " +
+           microseconds(l.max_us()) + "\n";
+  };
+  const auto change = [](double first, double last) {
+    return microseconds(first) + " to " + microseconds(last) + " (" + signed_percent(last / first - 1) + ")";
+  };
+  return "time of a token: " + spread(times_.wall) + "processor time of a token: " + spread(times_.cpu) +
+         "from the first part to the last: median " +
+         change(first_times_.wall.quantile_us(0.5), last_times_.wall.quantile_us(0.5)) + ", mean " +
+         change(first_times_.wall.mean_us(), last_times_.wall.mean_us()) + ", processor time " +
+         change(first_times_.cpu.mean_us(), last_times_.cpu.mean_us()) + "\n";
 }
 
 std::string Tally::memory_text() const {
@@ -103,6 +112,12 @@ std::string Tally::text() const {
 
 // ---- for scripts
 
+Json Tally::Times::report() const {
+  Json out = wall.report();
+  out["cpu"] = cpu.report();
+  return out;
+}
+
 Json Tally::bucket_report(const Bucket& bucket) const {
   Json out = {{"first_token", bucket.first_token}, {"last_token", bucket.last_token},
               {"n_scored", bucket.score.n()},      {"nll", bucket.score.mean()},
@@ -117,10 +132,10 @@ void Tally::report(Json& out) const {
   out["nll"] = total_.mean();
   out["ppl"] = total_.perplexity();
   out["ppl_error"] = total_.error();
-  if (latency_.n() > 0) {
-    out["latency"] = latency_.report();
-    out["latency_first_bucket"] = first_latency_.report();
-    out["latency_last_bucket"] = last_latency_.report();
+  if (times_.wall.n() > 0) {
+    out["latency"] = times_.report();
+    out["latency_first_bucket"] = first_times_.report();
+    out["latency_last_bucket"] = last_times_.report();
   }
   if (settled_bytes_ > 0) {
     out["resident_bytes_full_window"] = settled_bytes_;

@@ -22,7 +22,7 @@ class Tally {
   void add(std::int64_t position, double nll, std::int64_t i_text);
   void add(std::int64_t position, double nll) { add(position, nll, position); }
   // The time that reading the token at this position took.
-  void add_time(std::int64_t position, std::int64_t ns);
+  void add_time(std::int64_t position, Elapsed elapsed);
   // From here on memory should not grow: the cache is full. The first call counts.
   void settled();
 
@@ -44,6 +44,12 @@ class Tally {
   };
   std::size_t bucket_of(std::int64_t position) const;
   std::string bucket_text(const Bucket& bucket) const;
+  struct Times {
+    Latency wall, cpu;
+
+    void add(Elapsed elapsed);
+    Json report() const;
+  };
   std::string timing_text() const;
   std::string memory_text() const;
   Json bucket_report(const Bucket& bucket) const;
@@ -52,8 +58,8 @@ class Tally {
   std::vector<Bucket> buckets_;
   std::vector<float> first_pass_;  // [n_text] scores of the text's tokens; empty when it is read once
   Score total_;
-  Latency latency_, first_latency_, last_latency_;  // of all tokens, of the first and of the last bucket
-  std::int64_t settled_bytes_ = 0;                  // resident when the cache was full; 0: it never was
+  Times times_, first_times_, last_times_;  // of all tokens, of the first and of the last bucket
+  std::int64_t settled_bytes_ = 0;          // resident when the cache was full; 0: it never was
   std::int64_t end_bytes_ = 0;
 };
 
