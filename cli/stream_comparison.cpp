@@ -169,10 +169,6 @@ LineChart Comparison::picture(const std::string& model_name) const {
   add(lines_.front(), 2);
   add(recomputed(), 7);
   add(streaming(), 1.5);
-  chart.notes.push_back("A token streamed with " + stream_name(sinks_) + " takes " +
-                        milliseconds(streaming().latency.quantile_us(0.5)) + ", recomputing its window " +
-                        milliseconds(recomputed().latency.quantile_us(0.5)) + ": " + fixed(speed_up(), 1) +
-                        " times as long.");
   return chart;
 }
 

@@ -209,8 +209,7 @@ std::string to_svg(const LineChart& chart) {
   const auto point = [&](double x, double y) {
     return coordinate(x_at(x)).append(",").append(coordinate(y_at(y))).append(" ");
   };
-  std::string out =
-      head(top + height + 78 + 18 * static_cast<double>(chart.notes.size()), chart.title, chart.subtitle);
+  std::string out = head(top + height + 66, chart.title, chart.subtitle);
   for (double y = y_axis.low; y < y_axis.high + y_axis.step / 2; y += y_axis.step) {
     out.append(polyline(point(x_axis.low, y).append(point(x_axis.high, y)), "#ddd", 1));
     out.append(label(left - 8, y_at(y) + 4, number(y), "end", 11, false));
@@ -227,9 +226,6 @@ std::string to_svg(const LineChart& chart) {
   }
   out.append(label(12, top - 8, chart.y_label, "start", 11, false));
   out.append(label(width - right, top + height + 30, chart.x_label, "end", 11, false));
-  for (std::size_t i = 0; i < chart.notes.size(); ++i)
-    out.append(
-        label(left, top + height + 72 + 18 * static_cast<double>(i), chart.notes[i], "start", 12, false));
   return out.append("</svg>\n");
 }
 

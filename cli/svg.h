@@ -35,8 +35,7 @@ struct LineChart {
     double width = 2;           // a wide line shows from under a narrow one that covers it
   };
   std::string title, subtitle, x_label, y_label;
-  std::vector<Line> lines;         // drawn in this order; at least one point in all
-  std::vector<std::string> notes;  // lines of text under the picture
+  std::vector<Line> lines;  // drawn in this order; at least one point in all
 };
 std::string to_svg(const LineChart& chart);
 
