@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Four million tokens through one session, for each cache type, and what must stay as it was at the start.
 
-    soak.py ../shared/text/Thackeray_Pendennis_1850.txt                             the bundled model
-    soak.py text.txt --model model.gguf --tokens 200000 --bucket 10000 --cache int8
-    soak.py text.txt --save soak                                                    soak-f16.json, soak-int8.json
+    soak.py -f ../shared/text/Thackeray_Pendennis_1850.txt                          the bundled model
+    soak.py -f text.txt --model model.gguf --tokens 200000 --bucket 10000 --cache int8
+    soak.py -f text.txt --save soak                                                 soak-f16.json, soak-int8.json
+    soak.py -f dialogues.txt -- --parse-special                                     with options for runnel
 
 The text is read again whenever it ends. Exit status 1: something did not stay. Times are wall times: on a machine with
 other work they tell of that too, and the processor time beside them tells less of it.
@@ -20,11 +21,12 @@ LAST = 10  # buckets that are held against the first pass
 
 
 def stream(options, cache):
-    command = [options.runnel, "perplexity", options.model, "-f", options.text, "--stream", "--latency", "--json"]
+    command = [options.runnel, "perplexity", options.model, "-f", options.file, "--stream", "--latency", "--json"]
     command += ["--sinks", 4, "--window", options.window, "--cache", cache, "--threads", options.threads]
     command += ["--tokens", options.tokens, "--buckets", max(1, options.tokens // options.bucket)]
     if options.max_text:
         command += ["--max-tokens", options.max_text]
+    command += options.settings
     out = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, check=True).stdout
     return json.loads(out)
 
@@ -56,7 +58,7 @@ def verdicts(report):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text")
+    parser.add_argument("-f", "--file", required=True, help="the text")
     parser.add_argument("--runnel", default=str(ROOT / "build" / "runnel"))
     parser.add_argument("--model", default=str(ROOT / "cli" / "demo" / "runnel-demo-f16.gguf"))
     parser.add_argument("--tokens", type=int, default=4_000_000)
@@ -66,6 +68,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cache", default="f16,int8")
     parser.add_argument("--save", help="keep the reports as SAVE-CACHE.json")
+    parser.add_argument("settings", nargs="*", help="options for runnel, after --")
     options = parser.parse_args()
 
     ok = True
