@@ -264,7 +264,8 @@ void add_chat(CLI::App& app, Run& run) {
       ->type_name("N")
       ->check(whole_number(-1, most_tokens));
   command.add_flag("--forever", conversation.for_ever,
-                   "after an answer the model goes on by itself until Ctrl-C");
+                   "after an answer the model goes on by itself until Ctrl-C; with --greedy or a low --temp "
+                   "it may fall into a loop, which --frequency-penalty 0.2 --penalty-window 512 prevents");
   command
       .add_option("--session", conversation.session_path,
                   "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the "

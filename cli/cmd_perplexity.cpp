@@ -1,22 +1,24 @@
 // runnel perplexity: how well a model predicts a text, in independent chunks or in one pass through the
 // stream.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <memory>
+#include <utility>
 
+#include "chunks.h"
 #include "commands.h"
 #include "console.h"
 #include "divergence.h"
 #include "errors.h"
-#include "feeding.h"
 #include "interrupt.h"
 #include "json.h"
 #include "options.h"
-#include "progress.h"
-#include "score.h"
+#include "stream_comparison.h"
+#include "stream_reading.h"
+#include "tally.h"
 
 namespace cli {
 namespace {
@@ -24,6 +26,8 @@ namespace {
 constexpr const char* examples =
     "  runnel perplexity model.gguf -f wiki.test.raw -c 512 --chunks 40\n"
     "  runnel perplexity model.gguf -f novel.txt --stream --sinks 4 --window 252\n"
+    "  runnel perplexity model.gguf -f novel.txt --stream --tokens 4000000 --buckets 40 --latency --json\n"
+    "  runnel perplexity model.gguf -f novel.txt --compare --window 124 --tokens 20000 --svg lines.svg\n"
     "  runnel perplexity model.gguf -f novel.txt -c 256 --buckets 20 --json\n"
     "  runnel perplexity model-i8.gguf -f wiki.test.raw --kl-divergence --base model-f32.gguf\n"
     "\n"
@@ -32,10 +36,22 @@ constexpr const char* examples =
     "where the model wants one and with nothing in the cache, and the tokens of its second half are scored.\n"
     "With --stream: one pass through the cache of sinks and window; every token from the second on is "
     "scored.\n"
+    "With --tokens the text starts over when it ends; each part is then also set against the same tokens "
+    "in the\n"
+    "first pass. With --latency tokens go in one by one, and the times they take are told.\n"
+    "With --compare: the stream with 0 (window only), 1, 2, 4 and 8 sinks, all with sinks + window tokens in "
+    "view,\n"
+    "beside recomputation: for every scored token an empty session reads the last tokens of the text anew, "
+    "as many\n"
+    "as are in view, the first of them being BOS where the model wants one (and in a line of its own, "
+    "without "
+    "BOS).\n"
+    "Scored is what comes after the window is full.\n"
     "With --kl-divergence: the same chunks through two models; how far the predictions of MODEL are from "
-    "those "
-    "of\n"
+    "those of\n"
     "the base, which runs as its file has it and with an f32 cache.";
+
+constexpr std::int64_t default_compared = 8192;  // tokens: recomputing is slow
 
 struct PerplexityOptions {
   std::string model;
@@ -46,194 +62,47 @@ struct PerplexityOptions {
   std::int64_t n_chunks = 0;    // 0: all
   std::int64_t max_tokens = 0;  // 0: all
   std::int64_t n_buckets = 0;   // 0: the default of the mode
+  std::int64_t n_stream = 0;    // tokens to stream; 0: the text once
+  bool parse_special = false;
   bool stream = false;
+  bool latency = false;
+  bool compare = false;
+  std::int64_t every = 0;  // 0: the default
+  std::string svg;         // picture of the comparison
   bool json = false;
   bool divergence = false;
   std::string base;  // model to measure the divergence from
 
   std::int64_t first_scored() const { return score_from > 0 ? score_from : n_chunk / 2 + 1; }
+  bool is_stream() const { return stream || compare; }
 };
-
-// Bytes of memory this process holds; 0 where the system does not tell.
-std::int64_t resident_bytes() {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/statm", "r"),
-                                                             std::fclose);
-  long long n_pages = 0;
-  if (!file || std::fscanf(file.get(), "%*s %lld", &n_pages) != 1) return 0;
-  return n_pages * sysconf(_SC_PAGESIZE);
-}
-
-// The scores of a text, as a whole and in equal parts by position.
-class Tally {
- public:
-  Tally(std::size_t n_tokens, std::int64_t n_buckets)
-      : n_tokens_(n_tokens), buckets_(std::min(static_cast<std::size_t>(n_buckets), n_tokens)) {}
-
-  // The score of the token at this position of the text.
-  void add(std::size_t position, double nll) {
-    Bucket& bucket = buckets_[position * buckets_.size() / n_tokens_];
-    if (bucket.score.n() == 0) bucket.first_token = position;
-    bucket.score.add(nll);
-    bucket.last_token = position;
-    total_.add(nll);
-    if ((bucket.score.n() & 255) == 1) bucket.resident_bytes = resident_bytes();
-  }
-
-  const Score& total() const { return total_; }
-
-  std::string text() const {
-    std::string lines;
-    for (const Bucket& bucket : buckets_) {
-      if (buckets_.size() == 1 || bucket.score.n() == 0) continue;
-      lines += "tokens " + std::to_string(bucket.first_token) + " to " + std::to_string(bucket.last_token) +
-               ": PPL = " + fixed(bucket.score.perplexity(), 4) + "\n";
-    }
-    return lines + "PPL = " + fixed(total_.perplexity(), 4) + " +/- " + fixed(total_.error(), 5) + "\n";
-  }
-
-  void report(Json& out) const {
-    out["n_scored"] = total_.n();
-    out["nll"] = total_.mean();
-    out["ppl"] = total_.perplexity();
-    out["ppl_error"] = total_.error();
-    out["buckets"] = Json::array();
-    for (const Bucket& bucket : buckets_) {
-      if (bucket.score.n() == 0) continue;
-      out["buckets"].push_back({{"first_token", bucket.first_token},
-                                {"last_token", bucket.last_token},
-                                {"n_scored", bucket.score.n()},
-                                {"nll", bucket.score.mean()},
-                                {"ppl", bucket.score.perplexity()},
-                                {"resident_bytes", bucket.resident_bytes}});
-    }
-  }
-
- private:
-  struct Bucket {
-    Score score;
-    std::size_t first_token = 0, last_token = 0;
-    std::int64_t resident_bytes = 0;
-  };
-
-  std::size_t n_tokens_;
-  std::vector<Bucket> buckets_;
-  Score total_;
-};
-
-std::string running_note(const Tally& tally) { return "PPL " + fixed(tally.total().perplexity(), 3); }
-
-std::size_t vocabulary_size(const runnel_model* model) {
-  return static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_VOCAB));
-}
-
-// A text in chunks, each of which begins with BOS where the model wants one.
-class Chunks {
- public:
-  // `text` is the tokens of all chunks. Tokens [first_scored, n_chunk) of each are scored.
-  Chunks(const runnel_model* model, const std::vector<std::int32_t>& text, std::size_t n_chunk,
-         std::size_t first_scored)
-      : text_(text), n_chunk_(n_chunk), first_scored_(first_scored) {
-    if (runnel_model_fact(model, RUNNEL_ADDS_BOS) != 0)
-      bos_ = static_cast<std::int32_t>(runnel_model_fact(model, RUNNEL_TOKEN_BOS));
-  }
-
-  std::size_t n() const { return text_.size() / n_chunk_; }
-  std::size_t start(std::size_t i) const { return i * n_chunk_; }
-  std::size_t n_skipped() const { return first_scored_ - 1; }  // tokens whose logits nobody wants
-  std::size_t n_read() const { return n_chunk_ - 1; }          // the last one is only predicted
-
-  std::vector<std::int32_t> tokens(std::size_t i) const {
-    const auto begin = text_.begin() + static_cast<std::ptrdiff_t>(start(i));
-    std::vector<std::int32_t> chunk(begin, begin + static_cast<std::ptrdiff_t>(n_chunk_));
-    if (bos_ >= 0) chunk[0] = bos_;
-    return chunk;
-  }
-
-  // Reads the tokens before the scored ones into an emptied session.
-  void begin(runnel_session* session, const std::vector<std::int32_t>& chunk) const {
-    check(runnel_session_reset(session));
-    if (n_skipped() > 0) feed(session, chunk.data(), n_skipped());
-  }
-
- private:
-  const std::vector<std::int32_t>& text_;
-  std::size_t n_chunk_, first_scored_;
-  std::int32_t bos_ = -1;
-};
-
-void score_chunks(const runnel_model* model, runnel_session* session, const Chunks& chunks, Tally& tally) {
-  const std::size_t n_vocab = vocabulary_size(model);
-  Progress progress("perplexity", static_cast<std::int64_t>(chunks.n()), "chunks");
-  for (std::size_t i_chunk = 0; i_chunk < chunks.n(); ++i_chunk) {
-    const std::vector<std::int32_t> chunk = chunks.tokens(i_chunk);
-    chunks.begin(session, chunk);
-    std::size_t i = chunks.n_skipped();  // the token just read: its logits predict the next
-    const auto score = [&](const float* logits) {
-      ++i;
-      tally.add(chunks.start(i_chunk) + i, negative_log_likelihood(logits, n_vocab, chunk[i]));
-    };
-    feed(session, chunk.data() + i, chunks.n_read() - i, score);
-    progress.update(static_cast<std::int64_t>(i_chunk + 1), running_note(tally));
-  }
-}
-
-// Both sessions read a batch in turn, so that no more than a batch of logits is held.
-void compare_chunks(const runnel_model* model, runnel_session* base, runnel_session* session,
-                    const Chunks& chunks, Divergence& divergence) {
-  const std::size_t n_vocab = vocabulary_size(model), n_batch = batch_size(session);
-  std::vector<float> base_logits;
-  Progress progress("divergence", static_cast<std::int64_t>(chunks.n()), "chunks");
-  for (std::size_t i_chunk = 0; i_chunk < chunks.n(); ++i_chunk) {
-    const std::vector<std::int32_t> chunk = chunks.tokens(i_chunk);
-    chunks.begin(base, chunk);
-    chunks.begin(session, chunk);
-    for (std::size_t at = chunks.n_skipped(); at < chunks.n_read(); at += n_batch) {
-      const std::size_t n_tokens = std::min(n_batch, chunks.n_read() - at);
-      base_logits.clear();
-      feed(base, chunk.data() + at, n_tokens,
-           [&](const float* logits) { base_logits.insert(base_logits.end(), logits, logits + n_vocab); });
-      std::size_t i = at;
-      feed(session, chunk.data() + at, n_tokens, [&](const float* logits) {
-        divergence.add(base_logits.data() + (i - at) * n_vocab, logits, n_vocab, chunk[i + 1]);
-        ++i;
-      });
-    }
-    progress.update(static_cast<std::int64_t>(i_chunk + 1), "KLD " + scientific(divergence.mean()));
-  }
-}
-
-void score_stream(const runnel_model* model, runnel_session* session, const std::vector<std::int32_t>& text,
-                  Tally& tally) {
-  const std::size_t n_vocab = vocabulary_size(model);
-  std::size_t i = 0;
-  const auto score = [&](const float* logits) {
-    ++i;
-    if (i < text.size()) tally.add(i, negative_log_likelihood(logits, n_vocab, text[i]));
-  };
-  feed_with_progress(session, text, "perplexity", score, [&] { return running_note(tally); });
-}
 
 void check_options(const PerplexityOptions& options) {
   if (options.divergence != !options.base.empty())
     throw UsageError("--kl-divergence and --base MODEL go together");
   if (options.score_from >= options.n_chunk) throw UsageError("--score-from must be below the chunk (-c)");
-  if (!options.stream && (options.settings.given("sinks") || options.settings.given("window"))) {
-    throw UsageError("--sinks and --window go with --stream; a chunk (-c) is always seen as a whole");
+  if (!options.is_stream() && (options.settings.given("sinks") || options.settings.given("window"))) {
+    throw UsageError(
+        "--sinks and --window go with --stream or --compare; a chunk (-c) is always seen as a whole");
   }
+  if (!options.is_stream() && options.n_stream > 0)
+    throw UsageError("--tokens goes with --stream or --compare");
 }
 
 std::vector<std::int32_t> text_tokens(const PerplexityOptions& options, const std::string& text,
                                       const runnel_model* model) {
-  std::vector<std::int32_t> tokens = tokenize(model, text, RUNNEL_ADD_BOS);
+  std::vector<std::int32_t> tokens = tokenize(
+      model, text, RUNNEL_ADD_BOS | (options.parse_special ? RUNNEL_PARSE_SPECIAL : RUNNEL_TEXT_ONLY));
   const std::size_t n_text = tokens.size();
   const auto n_chunk = static_cast<std::size_t>(options.n_chunk);
   if (options.max_tokens > 0) tokens.resize(std::min(n_text, static_cast<std::size_t>(options.max_tokens)));
-  const std::size_t n_needed = options.stream ? 2 : n_chunk;
+  const std::size_t n_needed = options.is_stream() ? 2 : n_chunk;
   if (tokens.size() < n_needed) {
     throw Failure("the text has " + std::to_string(tokens.size()) + " tokens; at least " +
-                  std::to_string(n_needed) + " are needed" + (options.stream ? "" : " for one chunk (-c)"));
+                  std::to_string(n_needed) + " are needed" +
+                  (options.is_stream() ? "" : " for one chunk (-c)"));
   }
-  if (options.stream) return tokens;
+  if (options.is_stream()) return tokens;
   std::size_t n_chunks = tokens.size() / n_chunk;
   if (options.n_chunks > 0) n_chunks = std::min(n_chunks, static_cast<std::size_t>(options.n_chunks));
   tokens.resize(n_chunks * n_chunk);
@@ -274,50 +143,109 @@ int run_divergence(const PerplexityOptions& options, const runnel_model* model, 
   return exit_ok;
 }
 
-int run_perplexity(const PerplexityOptions& options) {
-  check_options(options);
-  const Config config = options.settings.config();
-  if (!options.stream) {
-    set_setting(config.get(), "sinks", "0");
-    set_setting(config.get(), "window", std::to_string(options.n_chunk));
-  }
-  const Model model = open_model(options.model, config.get());
-  const std::string text = options.text.read();
-  const std::vector<std::int32_t> tokens = text_tokens(options, text, model.get());
-  if (options.divergence) return run_divergence(options, model.get(), config.get(), text, tokens);
-  const Session session = open_session(model.get(), config.get());
-  const StopSession stop_on_interrupt(session.get());
+LoopedText looped_text(const PerplexityOptions& options, const runnel_model* model,
+                       std::vector<std::int32_t> tokens) {
+  std::int64_t n = options.n_stream;
+  if (n == 0) n = static_cast<std::int64_t>(tokens.size());
+  if (options.n_stream == 0 && options.compare) n = std::min(n, default_compared);
+  return {std::move(tokens), bos_of(model), n};
+}
 
-  Tally tally(tokens.size(), options.n_buckets > 0 ? options.n_buckets : options.stream ? 20 : 1);
-  const auto start = std::chrono::steady_clock::now();
-  if (options.stream) {
-    score_stream(model.get(), session.get(), tokens, tally);
-  } else {
-    const Chunks chunks(model.get(), tokens, static_cast<std::size_t>(options.n_chunk),
-                        static_cast<std::size_t>(options.first_scored()));
-    score_chunks(model.get(), session.get(), chunks, tally);
-  }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+void write_picture(const std::string& path, const std::string& svg) {
+  std::ofstream out(path, std::ios::binary);
+  out << svg;
+  out.close();
+  if (!out) throw Failure(path + ": cannot write");
+  write_note("wrote " + path);
+}
 
+int run_comparison(const PerplexityOptions& options, const runnel_model* model,
+                   std::vector<std::int32_t> tokens) {
+  const LoopedText text = looped_text(options, model, std::move(tokens));
+  ComparisonPlan plan;
+  if (options.every > 0) plan.every = options.every;
+  if (options.n_buckets > 0) plan.n_buckets = options.n_buckets;
+  const Comparison comparison(model, options.settings, text, plan);
+  if (!options.svg.empty())
+    write_picture(options.svg,
+                  to_svg(comparison.picture(std::filesystem::path(options.model).filename().string())));
+  if (!options.json) {
+    write_out(comparison.text());
+    return exit_ok;
+  }
+  Json out = {{"model", options.model}, {"mode", "compare"}};
+  comparison.report(out);
+  write_json(out);
+  return exit_ok;
+}
+
+// What a pass over the text gives: in JSON after what is particular to the mode.
+int write_result(const PerplexityOptions& options, const Tally& tally, std::int64_t n_tokens, double seconds,
+                 Json out) {
   if (options.json) {
-    Json out = {{"model", options.model}, {"mode", options.stream ? "stream" : "chunks"}};
-    if (options.stream) {
-      out["sinks"] = runnel_session_stat(session.get(), RUNNEL_STAT_PREFIX);
-      out["cache_size"] = runnel_session_stat(session.get(), RUNNEL_STAT_CACHE_SIZE);
-    } else {
-      out["chunk"] = options.n_chunk;
-    }
-    out["n_tokens"] = tokens.size();
+    out["n_tokens"] = n_tokens;
     out["seconds"] = seconds;
     tally.report(out);
     write_json(out);
     return exit_ok;
   }
   write_out(tally.text());
-  write_note(with_commas(tally.total().n()) + " tokens scored of " +
-             with_commas(static_cast<std::int64_t>(tokens.size())) + " in " + fixed(seconds, 1) + " s (" +
-             rate_text(static_cast<double>(tokens.size()) / std::max(seconds, 1e-6)) + " tokens/s)");
+  write_note(with_commas(tally.total().n()) + " tokens scored of " + with_commas(n_tokens) + " in " +
+             fixed(seconds, 1) + " s (" + rate_text(static_cast<double>(n_tokens) / std::max(seconds, 1e-6)) +
+             " tokens/s)");
   return exit_ok;
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+int run_stream(const PerplexityOptions& options, const runnel_model* model, const runnel_config* config,
+               std::vector<std::int32_t> tokens) {
+  const LoopedText text = looped_text(options, model, std::move(tokens));
+  const Session session = open_session(model, config);
+  const StopSession stop_on_interrupt(session.get());
+  Tally tally(text.n(), options.n_buckets > 0 ? options.n_buckets : 20, text.n_once());
+  const double seconds =
+      seconds_of([&] { score_stream(model, session.get(), text, options.latency, tally); });
+  return write_result(options, tally, text.n(), seconds,
+                      {{"model", options.model},
+                       {"mode", "stream"},
+                       {"sinks", runnel_session_stat(session.get(), RUNNEL_STAT_PREFIX)},
+                       {"cache_size", runnel_session_stat(session.get(), RUNNEL_STAT_CACHE_SIZE)},
+                       {"cache", runnel_config_get(config, "cache")},
+                       {"n_text", text.n_once()}});
+}
+
+int run_chunks(const PerplexityOptions& options, const runnel_model* model, const runnel_config* config,
+               const std::vector<std::int32_t>& tokens) {
+  const Session session = open_session(model, config);
+  const StopSession stop_on_interrupt(session.get());
+  const auto n_tokens = static_cast<std::int64_t>(tokens.size());
+  Tally tally(n_tokens, std::max<std::int64_t>(options.n_buckets, 1));
+  const Chunks chunks(model, tokens, static_cast<std::size_t>(options.n_chunk),
+                      static_cast<std::size_t>(options.first_scored()));
+  const double seconds = seconds_of([&] { score_chunks(model, session.get(), chunks, tally); });
+  return write_result(options, tally, n_tokens, seconds,
+                      {{"model", options.model}, {"mode", "chunks"}, {"chunk", options.n_chunk}});
+}
+
+int run_perplexity(const PerplexityOptions& options) {
+  check_options(options);
+  const Config config = options.settings.config();
+  if (!options.is_stream()) {
+    set_setting(config.get(), "sinks", "0");
+    set_setting(config.get(), "window", std::to_string(options.n_chunk));
+  }
+  const Model model = open_model(options.model, config.get());
+  const std::string text = options.text.read();
+  std::vector<std::int32_t> tokens = text_tokens(options, text, model.get());
+  if (options.compare) return run_comparison(options, model.get(), std::move(tokens));
+  if (options.stream) return run_stream(options, model.get(), config.get(), std::move(tokens));
+  if (options.divergence) return run_divergence(options, model.get(), config.get(), text, tokens);
+  return run_chunks(options, model.get(), config.get(), tokens);
 }
 
 }  // namespace
@@ -327,6 +255,8 @@ void add_perplexity(CLI::App& app, Run& run) {
   CLI::App& command = add_command(app, "perplexity", "Measure how well a model predicts a text", examples);
   add_model(command, options->model);
   options->text.add_to(command, "the text");
+  command.add_flag("--parse-special", options->parse_special,
+                   "special tokens spelled in the text, as <|end|>, are those tokens");
   command.add_option("-c,--chunk", options->n_chunk, "tokens of a chunk; default 512")
       ->type_name("N")
       ->check(whole_number(4, 1 << 24));
@@ -338,22 +268,49 @@ void add_perplexity(CLI::App& app, Run& run) {
                   "first token of a chunk that is scored, from 1; default N / 2 + 1")
       ->type_name("N")
       ->check(whole_number(1, 1 << 24));
-  command.add_flag("--stream", options->stream, "one pass through the cache of sinks and window")
-      ->excludes("--chunk")
-      ->excludes("--chunks")
-      ->excludes("--score-from");
+  const auto add_mode = [&](const char* name, bool& chosen, const char* help) {
+    return command.add_flag(name, chosen, help)
+        ->excludes("--chunk")
+        ->excludes("--chunks")
+        ->excludes("--score-from");
+  };
+  CLI::Option* stream =
+      add_mode("--stream", options->stream, "one pass through the cache of sinks and window");
+  CLI::Option* compare = add_mode("--compare", options->compare,
+                                  "the stream with some numbers of sinks beside recomputing its window")
+                             ->excludes(stream);
+  command
+      .add_option(
+          "--tokens", options->n_stream,
+          "tokens to stream; the text starts over when it ends; default the text once, with --compare "
+          "its first 8192")
+      ->type_name("N")
+      ->check(whole_number(2, 1'000'000'000'000));
+  command.add_flag("--latency", options->latency, "with --stream: read tokens one by one and time each")
+      ->needs(stream);
+  command
+      .add_option("--every", options->every,
+                  "with --compare: recompute the window for every N-th token and score only that; default 8")
+      ->type_name("N")
+      ->check(whole_number(1, 1 << 24))
+      ->needs(compare);
+  command.add_option("--svg", options->svg, "with --compare: draw the three lines into this file")
+      ->type_name("FILE")
+      ->needs(compare);
   command
       .add_option("--max-tokens", options->max_tokens, "read only so many tokens of the text; default all")
       ->type_name("N")
       ->check(whole_number(2, most_tokens));
   command
       .add_option("--buckets", options->n_buckets,
-                  "equal parts of the text to give figures for; default 20 with --stream, else 1")
+                  "equal parts of the text to give figures for; default 20 with --stream or --compare, "
+                  "else 1")
       ->type_name("N")
       ->check(whole_number(1, 100'000));
   command
       .add_flag("--kl-divergence", options->divergence, "how far the predictions are from those of --base")
-      ->excludes("--stream")
+      ->excludes(stream)
+      ->excludes(compare)
       ->excludes("--buckets");
   command.add_option("--base", options->base, "the model to compare with, with the same vocabulary")
       ->type_name("MODEL");

@@ -73,6 +73,15 @@ std::string token_text(const runnel_model* model, std::int32_t token, bool speci
   return text;
 }
 
+std::size_t vocabulary_size(const runnel_model* model) {
+  return static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_VOCAB));
+}
+
+std::int32_t bos_of(const runnel_model* model) {
+  if (runnel_model_fact(model, RUNNEL_ADDS_BOS) == 0) return -1;
+  return static_cast<std::int32_t>(runnel_model_fact(model, RUNNEL_TOKEN_BOS));
+}
+
 namespace {
 
 struct TextCall {

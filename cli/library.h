@@ -33,6 +33,8 @@ std::vector<std::string> setting_names();
 
 std::vector<std::int32_t> tokenize(const runnel_model* model, std::string_view text, unsigned flags);
 std::string token_text(const runnel_model* model, std::int32_t token, bool special);
+std::size_t vocabulary_size(const runnel_model* model);
+std::int32_t bos_of(const runnel_model* model);  // that a text begins with; -1: with none
 
 // Called with each piece of text; false ends the generation.
 using OnText = std::function<bool(std::string_view text)>;

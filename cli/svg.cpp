@@ -169,4 +169,64 @@ std::string to_svg(const BarChart& chart) {
   return out.append("</svg>\n");
 }
 
+namespace {
+
+struct Axis {
+  double low, high, step;  // step: between the marks
+};
+
+// From a round number below the values to one above them, in steps of 1, 2 or 5 times a power of ten.
+Axis axis_of(double low, double high) {
+  const double span = high > low ? high - low : 1;
+  const double power = std::pow(10, std::floor(std::log10(span / 5)));
+  double step = power;
+  for (const double factor : {2.0, 5.0, 10.0})
+    if (span / step > 6) step = factor * power;
+  return {std::floor(low / step) * step, std::ceil(high / step) * step, step};
+}
+
+std::string polyline(const std::string& points, const char* stroke, double stroke_width) {
+  return "<polyline points=\"" + points + "\" fill=\"none\" stroke-linejoin=\"round\" stroke=\"" + stroke +
+         "\" stroke-width=\"" + number(stroke_width) + "\"/>\n";
+}
+
+}  // namespace
+
+std::string to_svg(const LineChart& chart) {
+  constexpr double height = 320;
+  constexpr std::array<const char*, 4> colours = {"#7a7a7a", "#9ecae1", "#d7301f", "#2b8cbe"};
+  LineChart::Point least = {HUGE_VAL, HUGE_VAL}, most = {-HUGE_VAL, -HUGE_VAL};
+  for (const auto& line : chart.lines)
+    for (const auto& [x, y] : line.points) {
+      least = {std::min(least.x, x), std::min(least.y, y)};
+      most = {std::max(most.x, x), std::max(most.y, y)};
+    }
+  const Axis x_axis = axis_of(0, most.x), y_axis = axis_of(least.y, most.y);
+  const auto x_at = [&](double x) {
+    return left + (width - left - right) * (x - x_axis.low) / (x_axis.high - x_axis.low);
+  };
+  const auto y_at = [&](double y) { return top + height * (y_axis.high - y) / (y_axis.high - y_axis.low); };
+  const auto point = [&](double x, double y) {
+    return coordinate(x_at(x)).append(",").append(coordinate(y_at(y))).append(" ");
+  };
+  std::string out = head(top + height + 66, chart.title, chart.subtitle);
+  for (double y = y_axis.low; y < y_axis.high + y_axis.step / 2; y += y_axis.step) {
+    out.append(polyline(point(x_axis.low, y).append(point(x_axis.high, y)), "#ddd", 1));
+    out.append(label(left - 8, y_at(y) + 4, number(y), "end", 11, false));
+  }
+  for (double x = x_axis.low; x < x_axis.high + x_axis.step / 2; x += x_axis.step)
+    out.append(label(x_at(x), top + height + 16, number(x), "middle", 11, false));
+  for (std::size_t i = 0; i < chart.lines.size(); ++i) {
+    std::string points;
+    for (const auto& [x, y] : chart.lines[i].points) points.append(point(x, y));
+    out.append(polyline(points, colours[i % colours.size()], chart.lines[i].width));
+    const double key = left + 240 * static_cast<double>(i);
+    out.append(rect(key, top + height + 40, 12, 4, colours[i % colours.size()], ""));
+    out.append(label(key + 18, top + height + 46, chart.lines[i].name, "start", 12, false));
+  }
+  out.append(label(12, top - 8, chart.y_label, "start", 11, false));
+  out.append(label(width - right, top + height + 30, chart.x_label, "end", 11, false));
+  return out.append("</svg>\n");
+}
+
 }  // namespace cli

@@ -1,4 +1,4 @@
-// Pictures that a browser opens: heat maps and bars, as SVG text.
+// Pictures that a browser opens: heat maps, bars and lines, as SVG text.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -24,5 +24,19 @@ struct BarChart {
   std::string unit;
 };
 std::string to_svg(const BarChart& chart);
+
+struct LineChart {
+  struct Point {
+    double x, y;
+  };
+  struct Line {
+    std::string name;
+    std::vector<Point> points;  // from left to right
+    double width = 2;           // a wide line shows from under a narrow one that covers it
+  };
+  std::string title, subtitle, x_label, y_label;
+  std::vector<Line> lines;  // drawn in this order; at least one point in all
+};
+std::string to_svg(const LineChart& chart);
 
 }  // namespace cli

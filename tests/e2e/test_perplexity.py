@@ -2,13 +2,16 @@
 
 import json
 import math
+import xml.etree.ElementTree
 
 import e2e
+
+STORY = b"It was a bright cold day in April, and the clocks were striking. " * 40
 
 
 class Perplexity(e2e.TestCase):
     def report(self, *arguments):
-        return json.loads(self.succeed("perplexity", *arguments, "--json").out)
+        return json.loads(self.succeed("perplexity", *arguments, "--json", "-t", 1).out)
 
     def test_chunks_as_llama_cpp_scores_them(self):
         model = e2e.shared("models/stories260K-f32.gguf")
@@ -48,13 +51,107 @@ class Perplexity(e2e.TestCase):
         self.assertLess(resident[-1] - resident[1], 1 << 20, resident)
 
     def test_buckets_make_up_the_whole(self):
-        path = self.write("text", b"It was a bright cold day in April, and the clocks were striking. " * 40)
+        path = self.write("text", STORY)
         report = self.report(e2e.DEMO, "-f", path, "-c", 64, "--buckets", 3)
         self.assertEqual(sum(bucket["n_scored"] for bucket in report["buckets"]), report["n_scored"])
         nll = sum(bucket["n_scored"] * bucket["nll"] for bucket in report["buckets"]) / report["n_scored"]
         self.assertAlmostEqual(nll, report["nll"], places=9)
         self.assertAlmostEqual(math.exp(nll), report["ppl"], places=6)
         self.assertEqual(report["n_scored"], report["n_tokens"] // 64 * 31)
+
+    def test_a_text_that_starts_over(self):
+        path = self.write("text", STORY)
+        report = self.report(
+            e2e.DEMO, "-f", path, "--stream", "--window", 60, "--max-tokens", 500, "--tokens", 3000, "--buckets", 6
+        )
+        self.assertEqual((report["n_tokens"], report["n_text"], report["n_scored"]), (3000, 500, 2999))
+        first, *others = report["buckets"]
+        self.assertAlmostEqual(first["ppl"] / first["first_pass_ppl"], 1, places=6)
+        for bucket in others:
+            self.assertNotEqual(bucket["ppl"], first["ppl"])
+            self.assertEqual(bucket["n_scored"], 500)
+            # the same tokens but one, which the first pass did not score: the second token, after BOS
+            self.assertAlmostEqual(bucket["first_pass_ppl"] / first["ppl"], 1, delta=0.1)
+
+    def test_tokens_one_by_one(self):
+        path = self.write("text", STORY)
+        arguments = (e2e.DEMO, "-f", path, "--stream", "--window", 28, "--max-tokens", 600, "--cache", "f32")
+        together, timed = self.report(*arguments), self.report(*arguments, "--latency", "--buckets", 3)
+        self.assertAlmostEqual(together["nll"], timed["nll"], places=4)
+        self.assertNotIn("latency", together)
+        parts = [timed["latency"], timed["latency_first_bucket"], timed["latency_last_bucket"]]
+        self.assertEqual([part["n"] for part in parts], [599, 200, 199])
+        for part in parts:
+            order = [part[name] for name in ("median_us", "p99_us", "p99_9_us", "max_us")]
+            self.assertEqual(order, sorted(order))
+            self.assertGreater(part["median_us"], 0)
+        spent = parts[0]["n"] * parts[0]["mean_us"] / 1e6
+        self.assertLess(spent, timed["seconds"])
+        in_buckets = sum(bucket["n_scored"] * bucket["token_us"] for bucket in timed["buckets"]) / 1e6
+        self.assertAlmostEqual(in_buckets / spent, 1, delta=0.1)
+        self.assertGreaterEqual(timed["resident_bytes_end"], 1 << 20)
+        text = self.succeed("perplexity", *arguments, "--latency").out.decode()
+        for words in ("99.9 %", "from the first part to the last", "when the window was full"):
+            self.assertIn(words, text)
+
+    def test_the_three_lines_of_the_paper(self):
+        text = e2e.shared("text/tinystories_val_decoded.txt")
+        picture = self.folder / "lines.svg"
+        report = self.report(
+            e2e.DEMO, "-f", text, "--compare", "--window", 124, "--tokens", 1500, "--every", 12, "--svg", picture
+        )
+        self.assertEqual((report["cache_size"], report["sinks"], report["n_scored"]), (128, 4, 114))
+        ratio = {line["name"]: line["to_recomputed"] for line in report["lines"]}
+        self.assertEqual(
+            list(ratio),
+            ["window only", "1 sink", "2 sinks", "4 sinks", "8 sinks", "recomputed without BOS", "recomputed"],
+        )
+        self.assertGreater(ratio["window only"], 1.07)  # the window has lost its sink
+        for name in ("1 sink", "2 sinks", "4 sinks", "8 sinks"):
+            self.assertAlmostEqual(ratio[name], 1, delta=0.01, msg=name)
+        self.assertGreater(report["speed_up"], 3)
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        space = "{http://www.w3.org/2000/svg}"
+        widths = [line.get("stroke-width") for line in root.iter(space + "polyline")]
+        self.assertEqual([width for width in widths if width != "1"], ["2", "7", "1.5"])
+        names = [label.text for label in root.iter(space + "text")]
+        for name in ("window only", "recomputed", "4 sinks"):
+            self.assertTrue(any(n.startswith(name + ", PPL") for n in names), names)
+
+    def test_a_comparison_is_of_the_same_tokens(self):
+        path = self.write("text", STORY)
+        report = self.report(e2e.DEMO, "-f", path, "--compare", "--sinks", 3, "--window", 17, "--tokens", 300)
+        lines = {line["name"]: line for line in report["lines"]}
+        self.assertIn("3 sinks", lines)  # those asked for, beside the usual ones
+        self.assertEqual(report["n_scored"], len(range(24, 300, 8)))
+        # While nothing has left the window, all lines read the same tokens.
+        full = self.report(
+            *(e2e.DEMO, "-f", path, "--compare", "--window", 60, "--tokens", 65, "--every", 1, "--cache", "f32")
+        )
+        self.assertEqual(full["n_scored"], 1)
+        nll = {line["name"]: line["nll"] for line in full["lines"]}
+        self.assertLess(max(nll.values()) - min(nll.values()), 1e-4, nll)
+
+    def test_options_of_the_stream_that_do_not_fit(self):
+        path = self.write("text", STORY)
+        for arguments, naming in (
+            (["--tokens", 100], "--tokens"),
+            (["--latency"], "--latency"),
+            (["--every", 2], "--every"),
+            (["--svg", "x.svg"], "--svg"),
+            (["--stream", "--compare"], "--compare"),
+            (["--compare", "-c", 64], "--c"),
+            (["--stream", "--tokens", -1], "--tokens"),
+            (["--stream", "--tokens", 2**63], "--tokens"),
+            (["--compare", "--every", 0], "--every"),
+        ):
+            self.fail_cleanly("perplexity", e2e.DEMO, "-f", path, *arguments, code=2, naming=naming)
+        self.fail_cleanly("perplexity", e2e.DEMO, "-f", path, "--compare", "--tokens", 100, code=1, naming="512")
+        nowhere = self.folder / "nowhere" / "x.svg"
+        self.fail_cleanly(
+            *("perplexity", e2e.DEMO, "-f", path, "--compare", "--window", 12, "--tokens", 40, "--svg", nowhere),
+            code=1, naming="x.svg",
+        )
 
     def test_a_text_too_short(self):
         self.fail_cleanly("perplexity", e2e.DEMO, "-p", "Hello", code=1, naming="512")
