@@ -106,8 +106,9 @@ RUNNEL_API runnel_status runnel_model_open(const char* path, const runnel_config
  * (RUNNEL_STOPPED). */
 typedef int (*runnel_progress_fn)(void* user, double fraction);
 
-/* The same, for files that take a while to open: with the setting "int8" a model that is not packed is packed in
- * memory, as runnel_quantize does it without a calibration text, and on_progress hears of it. It may be NULL. */
+/* The same, for files that take a while to open: with the setting "int8" a model that is not packed is packed
+ * in memory, as runnel_quantize does it without a calibration text, and on_progress hears of it. It may be
+ * NULL. */
 RUNNEL_API runnel_status runnel_model_open_watched(const char* path, const runnel_config* config,
                                                    runnel_progress_fn on_progress, void* user,
                                                    runnel_model** out);
