@@ -114,17 +114,20 @@ Result<void> Session::check_saved_settings(const SavedFile& file) const {
   RUNNEL_ASSIGN(const std::int64_t window, in.integer("window", 0, max_position));
   RUNNEL_ASSIGN(const std::int64_t type, in.integer("type of the cache", 0, 2));
   RUNNEL_TRY(in.end());
-  if (file.model_hash() != model_hash(model_->file()))
-    return error(RUNNEL_BAD_ARGUMENT, "%s: the session belongs to another model, %s; this one is %s",
-                 file.path().c_str(), printable(model).c_str(),
-                 printable(file_name(model_->file().name())).c_str());
   const auto differs = [&](const char* name, const std::string& there, const std::string& here) {
     return error(RUNNEL_BAD_ARGUMENT,
                  "%s: the session was saved with %s %s, this one has %s %s: open it with %s %s",
                  file.path().c_str(), name, there.c_str(), name, here.c_str(), name, there.c_str());
   };
-  if ((is_packed != 0) != model_->is_packed())
+  const std::string name = file_name(model_->file().name());
+  const bool same_model = file.model_hash() == model_hash(model_->file());
+  // Packing a model changes what is hashed, but not its name.
+  if ((is_packed != 0) != model_->is_packed() && (same_model || model == name))
     return differs("int8", is_packed ? "true" : "false", is_packed ? "false" : "true");
+  if (!same_model)
+    return error(RUNNEL_BAD_ARGUMENT, "%s: the session belongs to another model, %s; this one is %s%s",
+                 file.path().c_str(), printable(model).c_str(), printable(name).c_str(),
+                 model == name ? " too, but its content is another" : "");
   if (sinks != settings_.sinks)
     return differs("sinks", std::to_string(sinks), std::to_string(settings_.sinks));
   if (window != n_total() - settings_.sinks)

@@ -45,6 +45,14 @@ class Sessions(e2e.TestCase):
             self.assertEqual(answers, whole)
             self.session.unlink()
 
+    def test_a_packed_model_is_the_same_each_time(self):
+        whole = self.succeed("chat", "--int8", *LIVELY, stdin=said(LINES[:2])).out
+        answers = b"".join(
+            self.chat("--int8", "-t", threads, *LIVELY, lines=[line]).out
+            for threads, line in zip(("1", "2"), LINES)
+        )
+        self.assertEqual(answers, whole)
+
     def test_a_new_session_is_made_at_once(self):
         result = self.chat()
         self.assertEqual((result.out, result.err), (b"", ""))
