@@ -159,7 +159,10 @@ bool KvCache::rewind(std::int64_t position) {
   }
   if (position < oldest()) return false;
   oldest_ = oldest();
-  for (LayerSlots& layer : layers_) layer.oldest = std::max(layer.oldest, position_ - layer.ring);
+  // A layer with a short ring of its own may have nothing left from before `position`: it then sees what
+  // comes.
+  for (LayerSlots& layer : layers_)
+    layer.oldest = std::min(std::max(layer.oldest, position_ - layer.ring), position);
   position_ = position;
   return true;
 }

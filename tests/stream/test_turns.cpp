@@ -226,6 +226,19 @@ TEST(Rewind, to_what_is_held) {
 INSTANTIATE_TEST_SUITE_P(by, Turns, testing::Values(Evict::token, Evict::turn),
                          [](const auto& test) { return test.param == Evict::turn ? "turn" : "token"; });
 
+// Further back than a layer's own ring goes: that layer starts anew, with the token itself.
+TEST(Rewind, beyond_a_native_window) {
+  const auto model = synthetic(gemma2);
+  KvCache cache(*model, {2, 60, 4}, CacheType::f32);
+  cache.advance(100);
+  ASSERT_TRUE(cache.rewind(60));
+  for (std::size_t layer = 0; layer < model->shape().n_layer; ++layer) {
+    const Visible seen = cache.visible(layer, 60);
+    EXPECT_LE(seen.window_begin, 60) << layer;
+    EXPECT_EQ(seen.window_end, 61) << layer;
+  }
+}
+
 // Whatever has left, the pinned prefix can be gone back to, and the stream is then as new.
 TEST(Rewind, to_the_prefix_is_always_possible) {
   const auto model = synthetic(gqa);
