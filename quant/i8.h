@@ -125,6 +125,10 @@ struct CarriedI8 {
   float value;
 };
 
+// An activation is carried if it is more than so many times the lower median of the maxima of its row's
+// blocks: fewer cost more precision, more cost time (README.md has both).
+constexpr float i8_carry_ratio = 2.5f;
+
 constexpr float i8_least_max =
     0x1p-100f;  // a block whose numbers are all below has scale 0: its inverse is finite
 

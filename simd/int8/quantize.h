@@ -94,7 +94,7 @@ inline bool find_maxima(float* maxima, const float* x, size_t n_cols) noexcept {
 inline size_t choose_carried(quant::CarriedI8* entries, const float* x, size_t n_cols,
                              const float* maxima) noexcept {
   const size_t n_blocks = quant::i8_blocks(n_cols);
-  const float threshold = 2.0f * lower_median(maxima, n_blocks);
+  const float threshold = quant::i8_carry_ratio * lower_median(maxima, n_blocks);
   Carried carried(entries, quant::i8_max_carried(n_cols));
   for (size_t b = 0; b < n_blocks; ++b) {
     if (!(maxima[b] > threshold)) continue;

@@ -25,7 +25,12 @@ static_assert(panel_rows == quant::i8_panel_rows);
 inline I32 load_i32(const void* p) noexcept { return _mm512_loadu_si512(p); }
 inline F32 to_float(I32 v) noexcept { return _mm512_cvtepi32_ps(v); }
 inline I32 byte_of(I32 v, unsigned k) noexcept {
+#if defined(__AVX512VNNI__)
+  alignas(16) static constexpr std::int32_t only[] = {1, 1 << 8, 1 << 16, 1 << 24};
+  return _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi32(only[k]), v);
+#else
   return _mm512_srai_epi32(_mm512_sllv_epi32(v, _mm512_set1_epi32(static_cast<int>(24 - 8 * k))), 24);
+#endif
 }
 
 inline __m512i magnitude_bits(const float* x) noexcept {

@@ -161,7 +161,8 @@ void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
     *out.n_carried = 0;
     return;
   }
-  const std::uint32_t n_carried = choose_carried(out.carried, x, n, 2.0f * lower_median(maxima, n_blocks));
+  const std::uint32_t n_carried =
+      choose_carried(out.carried, x, n, quant::i8_carry_ratio * lower_median(maxima, n_blocks));
   *out.n_carried = n_carried;
   for (size_t b = 0; b < n_blocks; ++b) {
     const size_t begin = b * quant::i8_block;
