@@ -49,7 +49,6 @@ int run_quantize(const QuantizeOptions& options) {
     status = runnel_quantize(options.in.c_str(), options.out.c_str(), options.type.c_str(), config.get(),
                              calibration.data(), calibration.size(), CallProgress::call, &progress);
   }
-  if (status == RUNNEL_STOPPED) throw Interrupted{};
   check(status);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   write_note(options.out + ": " + bytes_text(file_bytes(options.out)) + " of " + options.type + ", from " +

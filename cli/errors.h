@@ -29,8 +29,10 @@ struct Interrupted {};
 // Whoever read our standard output has gone: nothing is left to do, and nothing to say.
 struct ReaderGone {};
 
-// Throws Failure with the library's message unless the status is RUNNEL_OK.
+// Throws Failure with the library's message unless the status is RUNNEL_OK; Interrupted where Ctrl-C stopped
+// the call.
 inline void check(runnel_status status) {
+  if (status == RUNNEL_STOPPED) throw Interrupted{};
   if (status != RUNNEL_OK) throw Failure(runnel_last_error());
 }
 

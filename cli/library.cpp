@@ -17,14 +17,10 @@ Config new_config() {
 Model open_model(const std::string& path, const runnel_config* config) {
   runnel_model* model = nullptr;
   CallProgress progress("packing to int8");
-  const runnel_status status =
-      runnel_model_open_watched(path.c_str(), config, CallProgress::call, &progress, &model);
-  if (status == RUNNEL_STOPPED || (status == RUNNEL_OK && interrupted())) {
-    runnel_model_close(model);
-    throw Interrupted{};
-  }
-  check(status);
-  return Model(model);
+  check(runnel_model_open_watched(path.c_str(), config, CallProgress::call, &progress, &model));
+  Model opened(model);
+  if (interrupted()) throw Interrupted{};
+  return opened;
 }
 
 Session open_session(const runnel_model* model, const runnel_config* config) {
@@ -137,7 +133,7 @@ void feed(runnel_session* session, const std::int32_t* tokens, std::size_t n_tok
   const runnel_status status =
       runnel_session_feed(session, tokens, n_tokens, on_logits ? LogitsCall::call : nullptr, &call);
   if (call.thrown) std::rethrow_exception(call.thrown);
-  if (status == RUNNEL_STOPPED || interrupted()) throw Interrupted{};
+  if (interrupted()) throw Interrupted{};
   check(status);
 }
 

@@ -24,7 +24,6 @@ void SyntheticOptions::add_to(CLI::App& command) {
 }
 
 void check_synthesis(runnel_status status) {
-  if (status == RUNNEL_STOPPED) throw Interrupted{};
   if (status == RUNNEL_BAD_ARGUMENT) {
     const std::string message = runnel_last_error();
     if (message.rfind("shape:", 0) == 0 || message.rfind("type:", 0) == 0) throw UsageError("--" + message);

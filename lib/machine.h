@@ -1,9 +1,11 @@
-// What the machine has: cores worth using, and how well OpenBLAS knows its processor.
+// What the machine has: kernels, cores worth using, and how well OpenBLAS knows its processor.
 #pragma once
 #include <cstddef>
 #include <string>
 
+#include "lib/result.h"
 #include "lib/settings.h"
+#include "simd/kernels.h"
 
 namespace runnel {
 
@@ -12,7 +14,8 @@ namespace runnel {
 // barrier.
 std::size_t performance_cores();
 
-// Threads that the settings ask for.
+// Kernels and threads that the settings ask for. A row of kernels that is not here is RUNNEL_UNSUPPORTED.
+Result<simd::Kernels> kernels_of(const Settings& settings);
 std::size_t thread_count(const Settings& settings);
 
 // OpenBLAS may be called by every thread of a team at once, single-threaded: its OpenMP build allows that.

@@ -42,12 +42,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Model> mode
   RUNNEL_ASSIGN(const CacheSize size, cache_size(*model, settings));
   RUNNEL_ASSIGN(Rope rope, model->rope(static_cast<std::size_t>(size.n_prefix + size.window)));
   RUNNEL_ASSIGN(Sampler sampler, Sampler::create(settings, model->shape().n_vocab));
-  const simd::IsaRow* row = nullptr;
-  const simd::Kernels kernels =
-      simd::select(settings.isa.empty() ? nullptr : settings.isa.c_str(), simd::cpu_features(), &row);
-  if (!row)
-    return error(RUNNEL_UNSUPPORTED, "isa: \"%.40s\" is not built in, or this processor lacks it",
-                 settings.isa.c_str());
+  RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
   return std::unique_ptr<Session>(
       new Session(std::move(model), settings, kernels, std::move(rope), size, std::move(sampler)));
 }
@@ -71,26 +66,29 @@ std::int64_t Session::scratch_bytes() const {
   return Forward::n_bytes(*model_, cache_.size(), forward_.n_threads());
 }
 
-void Session::reset() {
-  cache_.restart(settings_.sinks);
-  history_.set_prefix(settings_.sinks);
+void Session::empty(std::int64_t n_prefix) {
+  cache_.restart(n_prefix);
+  history_.set_prefix(n_prefix);
   turns_.clear();
-  is_chat_ = false;
-  sampler_.reset();
   last_logits_ = nullptr;
   n_read_ = 0;
+}
+
+void Session::reset() {
+  empty(settings_.sinks);
+  is_chat_ = false;
+  sampler_.reset();
   end_token_ = -1;
   stats_ = {};
 }
 
 Result<void> Session::check_prefix(std::int64_t n_prefix) const {
-  const std::int64_t n_total = cache_.size().n_prefix + cache_.size().window;
-  if (n_prefix < 0 || n_prefix >= n_total)
+  if (n_prefix < 0 || n_prefix >= n_total())
     return error(
         RUNNEL_BAD_ARGUMENT,
         "%lld tokens are to stay for ever, but the cache holds %lld in all (sinks and window) and one "
         "at least must be left for the window: take a larger window",
-        static_cast<long long>(n_prefix), static_cast<long long>(n_total));
+        static_cast<long long>(n_prefix), static_cast<long long>(n_total()));
   return {};
 }
 
@@ -103,11 +101,7 @@ Result<void> Session::pin(std::int64_t n_tokens) {
 
 Result<void> Session::restart(std::int64_t n_prefix) {
   RUNNEL_TRY(check_prefix(n_prefix));
-  cache_.restart(n_prefix);
-  history_.set_prefix(n_prefix);
-  turns_.clear();
-  last_logits_ = nullptr;
-  n_read_ = 0;
+  empty(n_prefix);
   recall();
   return {};
 }

@@ -73,6 +73,7 @@ class Session {
   Result<void> rewind(std::int64_t position);
   std::int64_t position() const { return n_read_; }  // tokens read since the start or the last reset
   std::int64_t n_prefix() const { return cache_.size().n_prefix; }
+  std::int64_t n_total() const { return n_prefix() + cache_.size().window; }  // what the cache holds
   // The position from which on all is still seen by the model, and still held for a rewind, whatever has left
   // between the prefix and there; 0 when nothing has.
   std::int64_t seen_from() const;
@@ -112,7 +113,6 @@ class Session {
   Session(std::shared_ptr<const Model> model, const Settings& settings, const simd::Kernels& kernels,
           Rope rope, const CacheSize& size, Sampler sampler);
 
-  std::int64_t n_total() const;  // tokens of prefix and window
   SavedFieldWriter saved_settings() const;
   SavedFieldWriter saved_stream() const;
   SavedFieldWriter saved_sampler() const;
@@ -120,6 +120,7 @@ class Session {
   Result<void> read_saved_stream(const SavedFile& file, Saved& saved) const;
   Result<void> read_saved_sampler(const SavedFile& file, Saved& saved) const;
 
+  void empty(std::int64_t n_prefix);
   void set_stop_texts();
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
   Result<void> read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,

@@ -16,8 +16,6 @@ constexpr std::int64_t max_stat = std::int64_t{1} << 62;
 constexpr std::int64_t max_list = std::int64_t{1} << 32;  // the section's size bounds it far below
 constexpr std::uint64_t max_name_bytes = 4096;
 
-constexpr const char* cache_type_names[] = {"f32", "f16", "int8"};
-
 // Tokens of the window, all of them after the prefix.
 std::int64_t n_window(const KvCache::Held& held) {
   return std::max<std::int64_t>(0, held.position - held.oldest);
@@ -133,8 +131,7 @@ Result<void> Session::check_saved_settings(const SavedFile& file) const {
   if (window != n_total() - settings_.sinks)
     return differs("window", std::to_string(window), std::to_string(n_total() - settings_.sinks));
   if (type != static_cast<std::int64_t>(cache_.type()))
-    return differs("cache", cache_type_names[type],
-                   cache_type_names[static_cast<std::size_t>(cache_.type())]);
+    return differs("cache", cache_type_name(static_cast<CacheType>(type)), cache_type_name(cache_.type()));
   return {};
 }
 
@@ -177,8 +174,6 @@ Result<void> Session::read_saved_sampler(const SavedFile& file, Saved& saved) co
   RUNNEL_ASSIGN(saved.sampler.recent, in.tokens("recent tokens", 0, max_list, model_->shape().n_vocab));
   return in.end();
 }
-
-std::int64_t Session::n_total() const { return cache_.size().n_prefix + cache_.size().window; }
 
 void Session::restore(Saved&& saved) {
   cache_.restore(saved.cache, saved.cache_bytes);  // the one step that can fail, and then does nothing

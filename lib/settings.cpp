@@ -276,11 +276,16 @@ Result<void> set(const Choice<T>& kind, const SettingInfo& info, std::string_vie
 }
 
 template <class T>
-std::string get(const Choice<T>& kind, const Settings& in) {
-  for (const ChoiceName<T>& row : names_of(T{})) {
-    if (row.value == in.*kind.at) return row.name;
+const char* name_of(T value) {
+  for (const ChoiceName<T>& row : names_of(value)) {
+    if (row.value == value) return row.name;
   }
-  return {};
+  return "";
+}
+
+template <class T>
+std::string get(const Choice<T>& kind, const Settings& in) {
+  return name_of(in.*kind.at);
 }
 
 // "15=-1.5" as (15, -1.5)
@@ -394,6 +399,8 @@ Error unknown_name(std::string_view name) {
 }
 
 }  // namespace
+
+const char* cache_type_name(CacheType type) { return name_of(type); }
 
 Result<void> Settings::set(std::string_view name, std::string_view value) {
   const Row* row = find_row(name);

@@ -12,6 +12,7 @@
 namespace runnel {
 
 enum class CacheType { f32, f16, i8 };
+const char* cache_type_name(CacheType type);  // as the setting "cache" spells it
 enum class Evict { automatic, token, turn };  // what leaves a full window; automatic: turn in a chat
 enum class Overflow { stream, error };        // of a feed that the window cannot hold
 

@@ -18,16 +18,6 @@ constexpr double measure_seconds = 0.3;
 constexpr double least_pass_seconds = 0.02;  // against which starting the threads is nothing
 constexpr int least_passes = 3;
 
-Result<simd::Kernels> kernels_of(const Settings& settings) {
-  const simd::IsaRow* row = nullptr;
-  const simd::Kernels kernels =
-      simd::select(settings.isa.empty() ? nullptr : settings.isa.c_str(), simd::cpu_features(), &row);
-  if (!row)
-    return error(RUNNEL_UNSUPPORTED, "isa: \"%.40s\" is not built in, or this processor lacks it",
-                 settings.isa.c_str());
-  return kernels;
-}
-
 // Seconds that work(thread), n times over on each thread, takes.
 template <class Work>
 double time_pass(Team& team, std::size_t n, const Work& work) {

@@ -45,9 +45,8 @@ constexpr size_t panel_rows = 16;  // output rows that lie side by side in a pac
   X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n))                                                   \
   X(peak_f32,     std::uint64_t, (size_t n))                                                                           \
   X(peak_i8,      std::uint64_t, (size_t n))                                                                           \
-  /* int8 (quant/i8.h). Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above          \
-     i8_carry_ratio times the lower median of the maxima of the row's blocks are carried, the i8_max_carried() largest \
-     at most. */                                                                                                       \
+  /* int8 (quant/i8.h). Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above i8_carry_ratio \
+     times the lower median of the maxima of the row's blocks are carried, the i8_max_carried() largest at most. */    \
   X(quantize_i8,  void,   (const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok))            \
   /* y[t, r] = sum_c w[r, c] x[t, c], r < w.shape.n_rows;  y: rows y_stride apart, x.n_cols == w.shape.n_cols. The     \
      same bits from every row of kernels: integer sums over each block, then fused additions in one order:             \

@@ -206,8 +206,7 @@ Result<void> Chat::pin(std::string_view text) {
   RUNNEL_ASSIGN(Part part, first_part(system, "a"));  // any message shows where the opening ends
   part.tokens.resize(part.n_lead);
   const std::int64_t prefix = n_prefix(part.n_lead);
-  const CacheSize& size = session_->cache().size();
-  const std::int64_t room = size.n_prefix + size.window - prefix;
+  const std::int64_t room = session_->n_total() - prefix;
   const std::int64_t end = session_->position();
   const std::int64_t oldest = std::max(session_->seen_from(), end - room);
   const auto has_left = [&](const Exchange& e) { return e.begin < oldest; };

@@ -2,23 +2,19 @@
 
 #include <utility>
 
-#include "lib/io/memory_output.h"
-#include "lib/quantize/quantize.h"
+#include "lib/machine.h"
+#include "lib/model_in_memory.h"
+#include "lib/quantize/pack_model.h"
 
 namespace runnel {
 
 Result<std::shared_ptr<const Model>> pack_in_memory(const Model& model, const Settings& settings,
                                                     std::function<bool(double)> on_progress) {
-  struct Owner {
-    std::shared_ptr<AnonymousMemory> bytes = std::make_shared<AnonymousMemory>();
-    std::shared_ptr<const Model> model;  // goes first
-  };
-  const auto owner = std::make_shared<Owner>();
-  const std::string& name = model.file().name();
-  RUNNEL_TRY(quantize(model, GgufWriter(std::make_unique<MemoryOutput>(owner->bytes, name)),
-                      {"i8", {}, std::move(on_progress)}, settings));
-  RUNNEL_ASSIGN(owner->model, Model::from_memory(owner->bytes->bytes(), settings, name));
-  return std::shared_ptr<const Model>(owner, owner->model.get());
+  RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
+  const Quantization how{"i8", {}, std::move(on_progress)};
+  return model_in_memory(model.file().name(), settings, [&](GgufWriter writer) {
+    return pack_model(model, std::move(writer), how, kernels, thread_count(settings));
+  });
 }
 
 }  // namespace runnel

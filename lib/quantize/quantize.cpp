@@ -20,16 +20,6 @@ std::optional<TensorType> plain_type(std::string_view name) {
   return std::nullopt;
 }
 
-Result<simd::Kernels> kernels_of(const Settings& settings) {
-  const simd::IsaRow* row = nullptr;
-  const simd::Kernels kernels =
-      simd::select(settings.isa.empty() ? nullptr : settings.isa.c_str(), simd::cpu_features(), &row);
-  if (!row)
-    return error(RUNNEL_UNSUPPORTED, "isa: \"%.40s\" is not built in, or this processor lacks it",
-                 settings.isa.c_str());
-  return kernels;
-}
-
 // What can be told without reading a weight.
 Result<void> check_input(const GgufFile& file) {
   RUNNEL_ASSIGN(const bool packed, is_packed(file));
@@ -57,11 +47,6 @@ Result<void> quantize(const std::string& in, const std::string& out, const Quant
   RUNNEL_ASSIGN(const auto model, Model::open(in, Settings()));
   RUNNEL_ASSIGN(GgufWriter writer, GgufWriter::create(out, {in}));
   return pack_model(*model, std::move(writer), how, kernels, thread_count(settings));
-}
-
-Result<void> quantize(const Model& model, GgufWriter out, const Quantization& how, const Settings& settings) {
-  RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
-  return pack_model(model, std::move(out), how, kernels, thread_count(settings));
 }
 
 }  // namespace runnel

@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "lib/io/gguf_writer.h"
-#include "lib/model.h"
 #include "lib/result.h"
 #include "lib/settings.h"
 
@@ -25,8 +23,5 @@ struct Quantization {
 // The file out appears when it is complete, and never replaces `in`.
 Result<void> quantize(const std::string& in, const std::string& out, const Quantization& how,
                       const Settings& settings);
-
-// A model that is open, as packed int8 ("i8"), to wherever the writer goes.
-Result<void> quantize(const Model& model, GgufWriter out, const Quantization& how, const Settings& settings);
 
 }  // namespace runnel

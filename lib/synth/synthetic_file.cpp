@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "lib/io/gguf_writer.h"
-#include "lib/io/memory_output.h"
 #include "lib/machine.h"
+#include "lib/model_in_memory.h"
 #include "lib/parallel.h"
 #include "lib/session.h"
 #include "lib/synth/random_weights.h"
@@ -197,15 +197,8 @@ Result<void> write_synthetic(const Synthesis& synthesis, const std::string& path
 }
 
 Result<std::shared_ptr<const Model>> make_synthetic(const Synthesis& synthesis, const Settings& settings) {
-  struct Owner {
-    std::shared_ptr<AnonymousMemory> bytes = std::make_shared<AnonymousMemory>();
-    std::shared_ptr<const Model> model;  // goes first
-  };
-  const auto owner = std::make_shared<Owner>();
-  GgufWriter writer(std::make_unique<MemoryOutput>(owner->bytes, synthesis.shape.name));
-  RUNNEL_TRY(write(writer, synthesis, settings));
-  RUNNEL_ASSIGN(owner->model, Model::from_memory(owner->bytes->bytes(), settings));
-  return std::shared_ptr<const Model>(owner, owner->model.get());
+  return model_in_memory(synthesis.shape.name, settings,
+                         [&](GgufWriter writer) { return write(writer, synthesis, settings); });
 }
 
 }  // namespace runnel

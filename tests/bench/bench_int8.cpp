@@ -13,6 +13,7 @@
 
 #include "quant/i8.h"
 #include "simd/kernels.h"
+#include "tests/bench/rows.h"
 
 namespace runnel::bench {
 namespace {
@@ -184,21 +185,12 @@ void register_row(const std::string& isa, const Kernels& k) {
 }
 
 void register_all() {
-  const simd::IsaRows rows = simd::isa_rows();
-  for (size_t i = 0; i < rows.size; ++i) {
-    const simd::IsaRow* row = nullptr;
-    const Kernels kernels = simd::select(rows.begin[i].name, simd::cpu_features(), &row);
-    if (row != nullptr && row->kernels->matmul_i8 != nullptr) register_row(row->name, kernels);
-  }
+  for_each_row([](const simd::IsaRow& row, const Kernels& kernels) {
+    if (row.kernels->matmul_i8 != nullptr) register_row(row.name, kernels);
+  });
 }
 
 }  // namespace
 }  // namespace runnel::bench
 
-int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  runnel::bench::register_all();
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
-}
+int main(int argc, char** argv) { return runnel::bench::run(argc, argv, runnel::bench::register_all); }

@@ -13,6 +13,7 @@
 #include "quant/float16.h"
 #include "quant/q8_0.h"
 #include "simd/kernels.h"
+#include "tests/bench/rows.h"
 #if defined(RUNNEL_BENCH_BLAS)
 #include <cblas.h>
 #endif
@@ -242,22 +243,10 @@ void register_all() {
 #if defined(RUNNEL_BENCH_BLAS)
   benchmark::RegisterBenchmark("sgemm", bench_sgemm)->Unit(benchmark::kMillisecond)->Arg(256)->Arg(8);
 #endif
-  const simd::IsaRows rows = simd::isa_rows();
-  for (size_t i = 0; i < rows.size; ++i) {
-    const simd::IsaRow* row = nullptr;
-    const Kernels kernels = simd::select(rows.begin[i].name, simd::cpu_features(), &row);
-    if (row == nullptr) continue;
-    register_row(row->name, kernels);
-  }
+  for_each_row([](const simd::IsaRow& row, const Kernels& kernels) { register_row(row.name, kernels); });
 }
 
 }  // namespace
 }  // namespace runnel::bench
 
-int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  runnel::bench::register_all();
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
-}
+int main(int argc, char** argv) { return runnel::bench::run(argc, argv, runnel::bench::register_all); }
