@@ -113,8 +113,9 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
   const Shape& shape = model_.shape();
   team.run([&](Thread& thread) {
     const Linear& output = model_.weights().output;
-    const Input hidden{{h_.row(begin), h_.n_cols},
-                       int8_in_.empty() ? quant::ActivationsI8{} : int8_in_.of(h_.n_cols).tokens(begin)};
+    const Input hidden{
+        {h_.row(begin), h_.n_cols},
+        int8_in_.empty() ? quant::ActivationsI8{} : int8_in_.of(tokens_.size(), h_.n_cols).tokens(begin)};
     linear(thread, output, hidden, {logits_.data(), shape.n_vocab}, end - begin);
     const Range rows = own_rows(thread, output, end - begin);
     for (std::size_t t = 0; t < end - begin; ++t) {
@@ -288,7 +289,7 @@ void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexc
 
 Input Forward::prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Int8Buffer& int8) noexcept {
   if (int8.empty()) return {rows, {}};
-  const quant::ActivationsI8 all = int8.of(rows.n_cols);
+  const quant::ActivationsI8 all = int8.of(n_tok, rows.n_cols);
   const Range own = thread.split(n_tok);
   if (own.size() > 0)
     kernels_.quantize_i8(all.tokens(own.begin), rows.row(own.begin), rows.n_cols, own.size());

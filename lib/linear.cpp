@@ -94,20 +94,23 @@ Linear Linear::rows(std::size_t begin, std::size_t n) const {
 }
 
 Int8Buffer::Int8Buffer(std::size_t max_tok, std::size_t max_cols)
-    : codes_(max_tok * quant::i8_padded(max_cols)),
-      scales_(max_tok * quant::i8_blocks(max_cols)),
+    : codes_(quant::i8_room(max_tok) * quant::i8_padded(max_cols)),
+      scales_(quant::i8_room(max_tok) * quant::i8_blocks(max_cols)),
       offsets_(scales_.size()),
       carried_(max_tok * quant::i8_max_carried(max_cols)),
-      n_carried_(max_tok) {}
+      n_carried_(max_tok),
+      maxima_(max_tok * quant::i8_blocks(max_cols)) {}
 
-quant::ActivationsI8 Int8Buffer::of(std::size_t n_cols) noexcept {
-  return {n_cols, codes_.data(), scales_.data(), offsets_.data(), carried_.data(), n_carried_.data()};
+quant::ActivationsI8 Int8Buffer::of(std::size_t n_tok, std::size_t n_cols) noexcept {
+  return {n_cols,          quant::i8_width(n_tok), codes_.data(),     scales_.data(),
+          offsets_.data(), carried_.data(),        n_carried_.data(), maxima_.data()};
 }
 
 std::int64_t Int8Buffer::n_bytes(std::size_t max_tok, std::size_t max_cols) {
-  return static_cast<std::int64_t>(max_tok *
-                                   (quant::i8_padded(max_cols) + quant::i8_blocks(max_cols) * 8 +
-                                    quant::i8_max_carried(max_cols) * sizeof(quant::CarriedI8) + 4));
+  const std::size_t for_each_place = quant::i8_padded(max_cols) + quant::i8_blocks(max_cols) * 8;
+  const std::size_t for_each_token =
+      quant::i8_max_carried(max_cols) * sizeof(quant::CarriedI8) + 4 + quant::i8_blocks(max_cols) * 4;
+  return static_cast<std::int64_t>(quant::i8_room(max_tok) * for_each_place + max_tok * for_each_token);
 }
 
 LinearScratch::LinearScratch(std::size_t max_cols) : rows(n_floats(max_cols)), panels(n_floats(max_cols)) {}

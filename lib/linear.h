@@ -49,7 +49,7 @@ class Int8Buffer {
  public:
   Int8Buffer(std::size_t max_tok, std::size_t max_cols);
   bool empty() const { return n_carried_.empty(); }
-  quant::ActivationsI8 of(std::size_t n_cols) noexcept;
+  quant::ActivationsI8 of(std::size_t n_tok, std::size_t n_cols) noexcept;
   static std::int64_t n_bytes(std::size_t max_tok, std::size_t max_cols);
 
  private:
@@ -58,6 +58,7 @@ class Int8Buffer {
   std::vector<std::int32_t> offsets_;
   std::vector<quant::CarriedI8> carried_;
   std::vector<std::uint32_t> n_carried_;
+  std::vector<float> maxima_;
 };
 
 // What a thread needs to unpack weights into.

@@ -140,25 +140,63 @@ RUNNEL_I8_INLINE std::size_t i8_max_carried(std::size_t n_cols) noexcept {
   return n_cols / 256 > 4 ? n_cols / 256 : 4;
 }
 
-// Rows of activations x[t, c] = codes[t, c] * scales[t, c / 32], but for the carried entries, whose code is
-// 0. A row with a NaN or an infinity has codes 0, scales NaN and nothing carried, so that its products are
-// NaN. The memory is the owner's; the quantising kernel writes every element but the unused ones of
-// `carried`.
+// Tokens that lie together, and how many of n_tok tokens there is room for when they do: the last chunk may
+// be shorter in use, not in size.
+constexpr std::size_t i8_chunk = 48;
+RUNNEL_I8_INLINE std::size_t i8_width(std::size_t n_tok) noexcept {
+  return n_tok < i8_chunk ? n_tok : i8_chunk;
+}
+RUNNEL_I8_INLINE std::size_t i8_room(std::size_t n_tok) noexcept {
+  return n_tok < i8_chunk ? n_tok : (n_tok + i8_chunk - 1) / i8_chunk * i8_chunk;
+}
+
+// Activations x[t, c] = code * scale, but for the carried entries, whose code is 0. Tokens lie in chunks of
+// `width`, i8_width() of all the tokens there are; inside a chunk the same block of all tokens lies together:
+// what a tile of the product reads of a block is one piece.
+//
+//   codes    int8 [n_chunks][n_blocks][width][32]     zeros from n_cols on
+//   scales   f32  [n_chunks][n_blocks][width]
+//   offsets  i32  [n_chunks][n_blocks][width]         -128 * the sum of the block's codes: where a sum starts
+//   if an
+//                                                     instruction set multiplies unsigned by signed bytes and
+//                                                     so takes code + 128 for each weight
+//   carried       [n_tok][i8_max_carried(n_cols)]     by ascending index
+//   n_carried     [n_tok]
+//   maxima   f32  [n_tok][n_blocks]                   largest magnitude in a block, for choosing the carried
+//   entries
+//
+// A row with a NaN or an infinity has codes 0, scales NaN and nothing carried, so that its products are NaN.
+// The memory is the owner's; the quantising kernel writes all of its tokens but the unused ones of `carried`.
 struct ActivationsI8 {
   std::size_t n_cols = 0;
-  std::int8_t* codes = nullptr;  // [n_tok, i8_padded(n_cols)], zeros from n_cols on
-  float* scales = nullptr;       // [n_tok, i8_blocks(n_cols)]
-  // [n_tok, i8_blocks(n_cols)], -128 * the sum of the block's codes: where a sum starts if an instruction set
-  // multiplies unsigned by signed bytes and so takes code + 128 for each weight.
+  std::size_t width = 0;
+  std::int8_t* codes = nullptr;
+  float* scales = nullptr;
   std::int32_t* offsets = nullptr;
-  CarriedI8* carried = nullptr;        // [n_tok, i8_max_carried(n_cols)], by ascending index
-  std::uint32_t* n_carried = nullptr;  // [n_tok]
+  CarriedI8* carried = nullptr;
+  std::uint32_t* n_carried = nullptr;
+  float* maxima = nullptr;
+  std::size_t first = 0;  // token 0 is this one of its chunk
+
+  // Where block b of token 0 is among the scales and offsets, and its codes i8_block times as far on; the
+  // other tokens of the chunk follow.
+  RUNNEL_I8_INLINE std::size_t place(std::size_t b) const noexcept { return b * width + first; }
+  RUNNEL_I8_INLINE std::size_t n_in_chunk() const noexcept { return width - first; }
 
   // The rows from token `begin` on.
   RUNNEL_I8_INLINE ActivationsI8 tokens(std::size_t begin) const noexcept {
-    const std::size_t blocks = begin * i8_blocks(n_cols);
-    return {n_cols,           codes + begin * i8_padded(n_cols),        scales + blocks,
-            offsets + blocks, carried + begin * i8_max_carried(n_cols), n_carried + begin};
+    if (begin == 0) return *this;
+    const std::size_t chunk = (first + begin) / width;
+    const std::size_t blocks = chunk * i8_blocks(n_cols) * width;
+    return {n_cols,
+            width,
+            codes + blocks * i8_block,
+            scales + blocks,
+            offsets + blocks,
+            carried + begin * i8_max_carried(n_cols),
+            n_carried + begin,
+            maxima + begin * i8_blocks(n_cols),
+            first + begin - chunk * width};
   }
 };
 

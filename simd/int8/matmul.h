@@ -3,16 +3,18 @@
 // instruction set's Dot; then one conversion and one fused addition carry it into float sums, in the order
 // that kernels.h lays down. The panels of a tile stay in the L2 cache while the tokens pass.
 //
-// Before it includes this file, simd/isa/<name>.cpp defines
+// simd/isa/<name>.cpp makes matmul_i8<Dot> with
 //
 //   struct Dot {
 //     static constexpr size_t tile_panels, tile_tokens;  // what fills the registers
 //     static constexpr size_t decode_panels;             // read side by side for a single token
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
-//     on of panel
-//     // p.
+//     // on of panel p.
 //     template <size_t n_panels, size_t n_tok, class Steps, class Take>
 //     static void block(const BlockI8& block, Steps n_steps, Take take) noexcept;
+//     // May be missing. Adds blocks of the tile from its first on to y, whole groups of them; returns how
+//     many. template <class Groups, size_t n_panels, size_t n_tok> static size_t add_groups(Sums<n_panels,
+//     n_tok>& y, const Tile& tile) noexcept;
 //   };
 #pragma once
 #include <algorithm>
@@ -48,26 +50,33 @@ struct NarrowGroups {
   static F32 load_scale(const std::uint16_t* p) noexcept { return load_f16(p); }
 };
 
+// Blocks [begin, end) of all columns; begin at a group.
+struct Stretch {
+  size_t begin, end;
+};
+
 // Panels and tokens of a tile.
 struct Tile {
   const std::int8_t* codes;
   const std::uint16_t* scales;
   size_t codes_stride;  // from panel to panel; 0 repeats the only one
   size_t scales_stride;
-  quant::ActivationsI8 x;
+  quant::ActivationsI8 x;  // tokens of one chunk
+  Stretch stretch;         // that is summed now
 
-  size_t n_blocks() const noexcept { return quant::i8_blocks(x.n_cols); }
-  size_t n_whole_blocks() const noexcept { return x.n_cols / quant::i8_block; }
+  bool is_first() const noexcept { return stretch.begin == 0; }
+  bool is_last() const noexcept { return stretch.end == quant::i8_blocks(x.n_cols); }
+  size_t end_whole() const noexcept { return std::min(stretch.end, x.n_cols / quant::i8_block); }
   // Of the last block, where it is not whole.
   size_t last_steps() const noexcept {
     return (x.n_cols % quant::i8_block + quant::i8_step_cols - 1) / quant::i8_step_cols;
   }
   BlockI8 block(size_t b) const noexcept {
-    return {codes + b * block_bytes,    codes_stride,  x.codes + b * quant::i8_block,
-            quant::i8_padded(x.n_cols), x.offsets + b, n_blocks()};
+    return {codes + b * block_bytes, codes_stride, x.codes + x.place(b) * quant::i8_block,
+            x.offsets + x.place(b)};
   }
   // In every lane.
-  F32 x_scale(size_t t, size_t b) const noexcept { return F32(x.scales[t * n_blocks() + b]); }
+  F32 x_scale(size_t t, size_t b) const noexcept { return F32(x.scales[x.place(b) + t]); }
   template <class Groups>
   F32 w_scale(size_t p, size_t v, size_t group) const noexcept {
     return Groups::load_scale(scales + p * scales_stride + group * panel_rows + v * lanes);
@@ -75,27 +84,27 @@ struct Tile {
 };
 
 // y += the block's dots times their scale(t, p, v).
-template <size_t n_panels, size_t n_tok, class Steps, class Scale>
+template <class Dot, size_t n_panels, size_t n_tok, class Steps, class Scale>
 inline void add_block(Sums<n_panels, n_tok>& y, const BlockI8& block, Steps n_steps, Scale scale) noexcept {
-  Dot::block<n_panels, n_tok>(block, n_steps, [&](size_t t, size_t p, size_t v, I32 dots) {
+  Dot::template block<n_panels, n_tok>(block, n_steps, [&](size_t t, size_t p, size_t v, I32 dots) {
     y[t][p][v] = fmadd(to_float(dots), scale(t, p, v), y[t][p][v]);
   });
 }
 
-// The sums of a tile over all blocks, but for the carried entries.
-template <size_t n_panels, size_t n_tok>
-inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile) noexcept {
-  const size_t n_whole = tile.n_whole_blocks();
-  for (size_t begin = 0; begin < tile.n_blocks(); begin += WideGroups::blocks) {
+// The sums of a tile over all blocks from `first` on, but for the carried entries.
+template <class Dot, size_t n_panels, size_t n_tok>
+inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, size_t first) noexcept {
+  const size_t end_whole = tile.end_whole();
+  for (size_t begin = first; begin < tile.stretch.end; begin += WideGroups::blocks) {
     Sums<n_panels, n_tok> part;
     clear<n_panels, n_tok>(part);
     const auto add = [&](size_t b, auto n_steps) {
-      add_block<n_panels, n_tok>(part, tile.block(b), n_steps,
-                                 [&](size_t t, size_t, size_t) { return tile.x_scale(t, b); });
+      add_block<Dot, n_panels, n_tok>(part, tile.block(b), n_steps,
+                                      [&](size_t t, size_t, size_t) { return tile.x_scale(t, b); });
     };
-    const size_t end = begin + WideGroups::blocks;
-    for (size_t b = begin; b < std::min(end, n_whole); ++b) add(b, WholeBlock());
-    if (n_whole < std::min(end, tile.n_blocks())) add(n_whole, tile.last_steps());
+    const size_t end = std::min(begin + WideGroups::blocks, tile.stretch.end);
+    for (size_t b = begin; b < std::min(end, end_whole); ++b) add(b, WholeBlock());
+    if (end_whole < end) add(end_whole, tile.last_steps());
     RUNNEL_UNROLL
     for (size_t p = 0; p < n_panels; ++p) {
       RUNNEL_UNROLL
@@ -107,16 +116,24 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile) n
     }
   }
 }
-template <size_t n_panels, size_t n_tok>
-inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile) noexcept {
+template <class Dot, size_t n_panels, size_t n_tok>
+inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile, size_t first) noexcept {
   const auto add = [&](size_t b, auto n_steps) {
-    add_block<n_panels, n_tok>(y, tile.block(b), n_steps, [&](size_t t, size_t p, size_t v) {
+    add_block<Dot, n_panels, n_tok>(y, tile.block(b), n_steps, [&](size_t t, size_t p, size_t v) {
       return tile.x_scale(t, b) * tile.w_scale<NarrowGroups>(p, v, b);
     });
   };
-  const size_t n_whole = tile.n_whole_blocks();
-  for (size_t b = 0; b < n_whole; ++b) add(b, WholeBlock());
-  if (n_whole < tile.n_blocks()) add(n_whole, tile.last_steps());
+  const size_t end_whole = tile.end_whole();
+  for (size_t b = first; b < end_whole; ++b) add(b, WholeBlock());
+  if (end_whole < tile.stretch.end) add(end_whole, tile.last_steps());
+}
+
+template <class Dot, class Groups, size_t n_panels, size_t n_tok>
+inline void add_all_blocks(Sums<n_panels, n_tok>& y, const Tile& tile) noexcept {
+  size_t first = tile.stretch.begin;
+  if constexpr (requires { Dot::template add_groups<Groups, n_panels, n_tok>(y, tile); })
+    first = Dot::template add_groups<Groups, n_panels, n_tok>(y, tile);
+  add_blocks<Dot, n_panels, n_tok>(Groups(), y, tile, first);
 }
 
 // y[p] += value * column `index` of the panels, for each carried entry of token t.
@@ -159,72 +176,128 @@ inline void store_rows(float* y, const F32 (&sums)[n_panels][panel_vecs], size_t
   }
 }
 
-// y: [n_tok, n_rows], rows y_stride apart; n_rows <= n_panels * 16.
-template <class Groups, size_t n_panels, size_t n_tok>
+template <size_t n_panels>
+inline void load_rows(F32 (&sums)[n_panels][panel_vecs], const float* y, size_t n) noexcept {
+  RUNNEL_UNROLL
+  for (size_t p = 0; p < n_panels; ++p) {
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) {
+      const size_t r = p * panel_rows + v * lanes;
+      if (r >= n) return;
+      sums[p][v] = r + lanes <= n ? load(y + r) : load_n(y + r, n - r);
+    }
+  }
+}
+
+// y: [n_tok, n_rows], rows y_stride apart; n_rows <= n_panels * 16. Holds the sums between stretches.
+template <class Dot, class Groups, size_t n_panels, size_t n_tok>
 inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_rows) noexcept {
   Sums<n_panels, n_tok> sums;
   clear<n_panels, n_tok>(sums);
-  add_blocks<n_panels, n_tok>(Groups(), sums, tile);
+  if (!tile.is_first()) {
+    for (size_t t = 0; t < n_tok; ++t) load_rows<n_panels>(sums[t], y + t * y_stride, n_rows);
+  }
+  add_all_blocks<Dot, Groups, n_panels, n_tok>(sums, tile);
   for (size_t t = 0; t < n_tok; ++t) {
     Sums<n_panels, 1> sum;  // in registers, which the addition of one carried entry after the other needs
     std::copy_n(&sums[t][0][0], n_panels * panel_vecs, &sum[0][0][0]);
-    add_carried<Groups, n_panels>(sum[0], tile, t);
+    if (tile.is_last()) add_carried<Groups, n_panels>(sum[0], tile, t);
     store_rows<n_panels>(y + t * y_stride, sum[0], n_rows);
   }
 }
 
-// All tokens, in tiles of n_tok; what is left goes on to smaller tiles.
-template <class Groups, size_t n_panels, size_t n_tok>
-inline void multiply_tokens(float* y, size_t y_stride, Tile tile, size_t n_left, size_t n_rows) noexcept {
+// Tokens of one chunk, in tiles of n_tok; what is left goes on to smaller tiles.
+template <class Dot, class Groups, size_t n_panels, size_t n_tok>
+inline void multiply_chunk(float* y, size_t y_stride, Tile tile, size_t n_left, size_t n_rows) noexcept {
   for (; n_left >= n_tok; n_left -= n_tok) {
-    multiply_tile<Groups, n_panels, n_tok>(y, y_stride, tile, n_rows);
+    multiply_tile<Dot, Groups, n_panels, n_tok>(y, y_stride, tile, n_rows);
     y += n_tok * y_stride;
     tile.x = tile.x.tokens(n_tok);
   }
   if constexpr (n_tok > 1) {
-    if (n_left != 0) multiply_tokens<Groups, n_panels, n_tok / 2>(y, y_stride, tile, n_left, n_rows);
+    if (n_left != 0) multiply_chunk<Dot, Groups, n_panels, n_tok / 2>(y, y_stride, tile, n_left, n_rows);
+  }
+}
+
+template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
+inline void multiply_tokens(float* y, size_t y_stride, Tile tile, size_t n_left, size_t n_rows) noexcept {
+  while (n_left != 0) {
+    const size_t n = std::min(n_left, tile.x.n_in_chunk());
+    multiply_chunk<Dot, Groups, n_panels, max_tokens>(y, y_stride, tile, n, n_rows);
+    y += n * y_stride;
+    tile.x = tile.x.tokens(n);
+    n_left -= n;
   }
 }
 
 // Rows [*begin, w.shape.n_rows), n_panels at a time as long as there are that many (or one more row than
 // none, if `last`: panels that are not there are replaced by the one that is, and their sums are not stored).
-template <class Groups, size_t n_panels, size_t max_tokens>
+template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
 inline size_t multiply_panels(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-                              const quant::PanelsI8& w, size_t begin, bool last) noexcept {
+                              const quant::PanelsI8& w, const Stretch& stretch, size_t begin,
+                              bool last) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
   for (; begin + rows <= w.shape.n_rows || (last && begin < w.shape.n_rows); begin += rows) {
     const size_t n_rows = std::min(rows, w.shape.n_rows - begin);
     const quant::PanelsI8 part = w.rows(begin, n_rows);
     const bool whole = part.shape.n_panels() == n_panels;
-    const Tile tile{part.codes, part.scales, whole ? part.shape.panel_codes() : 0,
-                    whole ? part.shape.panel_scales() : 0, x};
-    multiply_tokens<Groups, n_panels, max_tokens>(y + begin, y_stride, tile, n_tok, n_rows);
+    const Tile tile{
+        part.codes, part.scales, whole ? part.shape.panel_codes() : 0, whole ? part.shape.panel_scales() : 0,
+        x,          stretch};
+    multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + begin, y_stride, tile, n_tok, n_rows);
   }
   return begin;
 }
 
-template <class Groups>
+template <class Dot, class Groups>
 inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-                     const quant::PanelsI8& w) noexcept {
+                     const quant::PanelsI8& w, const Stretch& stretch) noexcept {
   size_t begin = 0;
   if (n_tok == 1 && Dot::decode_panels > Dot::tile_panels)
-    begin = multiply_panels<Groups, Dot::decode_panels, 1>(y, y_stride, x, n_tok, w, begin, false);
-  multiply_panels<Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, begin, true);
+    begin =
+        multiply_panels<Dot, Groups, Dot::decode_panels, 1>(y, y_stride, x, n_tok, w, stretch, begin, false);
+  multiply_panels<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch, begin,
+                                                                   true);
 }
 
-// As many tokens at a time as have their codes in the L2 cache beside the panels of a tile.
-constexpr size_t resident_bytes = size_t{512} << 10;
+// Columns go in stretches and tokens in passes, so that what all panels read stays in the L2 cache beside the
+// panels of a tile, and the weights come from memory once a pass. A single token goes in one stretch.
+constexpr size_t stretch_blocks = 64;
+constexpr size_t pass_bytes = 6 * quant::i8_chunk * stretch_blocks * quant::i8_block;
 
+// Tokens of a pass: the same for all passes, but for whole chunks.
+inline size_t pass_tokens(size_t n_tok, size_t n_blocks) noexcept {
+  const size_t token_bytes = std::min(std::max(size_t{1}, n_blocks), stretch_blocks) * quant::i8_block;
+  const size_t n_chunks = (n_tok + quant::i8_chunk - 1) / quant::i8_chunk;
+  const size_t most = pass_bytes / token_bytes / quant::i8_chunk;  // chunks
+  const size_t n_passes = (n_chunks + most - 1) / most;
+  return (n_chunks + n_passes - 1) / n_passes * quant::i8_chunk;
+}
+
+template <class Dot, class Groups>
+inline void multiply_pass(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                          const quant::PanelsI8& w) noexcept {
+  const size_t n_blocks = quant::i8_blocks(x.n_cols);
+  const size_t step = n_tok == 1 ? std::max(size_t{1}, n_blocks) : stretch_blocks;
+  size_t begin = 0;
+  do {  // once where there are no columns: all sums are zero
+    const size_t end = std::min(begin + step, n_blocks);
+    multiply<Dot, Groups>(y, y_stride, x, n_tok, w, {begin, end});
+    begin = end;
+  } while (begin < n_blocks);
+}
+
+template <class Dot>
 void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                const quant::PanelsI8& w) noexcept {
-  const size_t fitting = resident_bytes / std::max(size_t{1}, quant::i8_padded(x.n_cols)) / Dot::tile_tokens;
-  const size_t most = std::max(size_t{1}, fitting) * Dot::tile_tokens;
+  if (n_tok == 0) return;
+  const size_t most = pass_tokens(n_tok, quant::i8_blocks(x.n_cols));
   for (size_t t = 0; t < n_tok; t += most) {
     const size_t n = std::min(most, n_tok - t);
     if (w.shape.variant == quant::VariantI8::g32) {
-      multiply<NarrowGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
+      multiply_pass<Dot, NarrowGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
     } else {
-      multiply<WideGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
+      multiply_pass<Dot, WideGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
     }
   }
 }

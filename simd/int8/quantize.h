@@ -107,34 +107,32 @@ inline size_t choose_carried(quant::CarriedI8* entries, const float* x, size_t n
   return carried.count();
 }
 
+inline void clear_block(const quant::ActivationsI8& out, size_t b, float scale) noexcept {
+  const size_t place = out.place(b);
+  std::memset(out.codes + place * quant::i8_block, 0, quant::i8_block);
+  out.scales[place] = scale;
+  out.offsets[place] = 0;
+}
+
 // One block of codes, from its numbers and their maximum.
 inline void quantize_block(const quant::ActivationsI8& out, size_t b, const float* x, float max) noexcept {
-  std::int8_t* codes = out.codes + b * quant::i8_block;
-  if (max < quant::i8_least_max) {
-    std::memset(codes, 0, quant::i8_block);
-    out.scales[b] = 0.0f;
-    out.offsets[b] = 0;
-    return;
-  }
-  out.scales[b] = max / 127.0f;
-  out.offsets[b] = -128 * round_block(codes, x, 127.0f / max);
+  if (max < quant::i8_least_max) return clear_block(out, b, 0.0f);
+  const size_t place = out.place(b);
+  out.scales[place] = max / 127.0f;
+  out.offsets[place] = -128 * round_block(out.codes + place * quant::i8_block, x, 127.0f / max);
 }
 
 inline void poison(const quant::ActivationsI8& out) noexcept {
-  std::memset(out.codes, 0, quant::i8_padded(out.n_cols));
-  for (size_t b = 0; b < quant::i8_blocks(out.n_cols); ++b) {
-    out.scales[b] = std::numeric_limits<float>::quiet_NaN();
-    out.offsets[b] = 0;
-  }
+  for (size_t b = 0; b < quant::i8_blocks(out.n_cols); ++b)
+    clear_block(out, b, std::numeric_limits<float>::quiet_NaN());
   *out.n_carried = 0;
 }
 
 inline void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
   *out.n_carried = 0;
   if (out.n_cols == 0) return;
-  float* const maxima = out.scales;  // each until the scale of its block is known
-  if (!find_maxima(maxima, x, out.n_cols)) return poison(out);
-  const size_t n_carried = choose_carried(out.carried, x, out.n_cols, maxima);
+  if (!find_maxima(out.maxima, x, out.n_cols)) return poison(out);
+  const size_t n_carried = choose_carried(out.carried, x, out.n_cols, out.maxima);
   *out.n_carried = static_cast<std::uint32_t>(n_carried);
   const size_t n_full = out.n_cols / quant::i8_block;
   size_t next = 0;  // of the carried entries
@@ -142,7 +140,7 @@ inline void quantize_token(const quant::ActivationsI8& out, const float* x) noex
     const size_t begin = b * quant::i8_block;
     const bool has_carried = next < n_carried && out.carried[next].index < begin + quant::i8_block;
     if (b < n_full && !has_carried) {
-      quantize_block(out, b, x + begin, maxima[b]);
+      quantize_block(out, b, x + begin, out.maxima[b]);
       continue;
     }
     FullBlock rest(x + begin, block_size(out.n_cols, b));

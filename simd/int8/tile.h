@@ -15,10 +15,8 @@ constexpr size_t block_bytes = block_steps * quant::i8_step_bytes;  // of one pa
 struct BlockI8 {
   const std::int8_t* w;  // [n_steps][16][4], panels w_stride apart
   size_t w_stride;
-  const std::int8_t* x;  // [32], tokens x_stride apart; zeros where there is no weight
-  size_t x_stride;
-  const std::int32_t* offsets;  // one for each token, offsets_stride apart
-  size_t offsets_stride;
+  const std::int8_t* x;         // [n_tok][32]; zeros where there is no weight
+  const std::int32_t* offsets;  // [n_tok]
 
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
     return w + p * w_stride + step * quant::i8_step_bytes + v * lanes * quant::i8_step_cols;
@@ -26,10 +24,10 @@ struct BlockI8 {
   // The four inputs of a step as one number.
   std::int32_t inputs(size_t t, size_t step) const noexcept {
     std::int32_t four = 0;
-    __builtin_memcpy(&four, x + t * x_stride + step * quant::i8_step_cols, sizeof four);
+    __builtin_memcpy(&four, x + t * quant::i8_block + step * quant::i8_step_cols, sizeof four);
     return four;
   }
-  std::int32_t offset(size_t t) const noexcept { return offsets[t * offsets_stride]; }
+  std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
 };
 
 // The number of steps of a block: known to the compiler for all but the last block of a row.

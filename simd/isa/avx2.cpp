@@ -10,7 +10,7 @@ namespace {
 constexpr Kernels with_int8() noexcept {
   Kernels kernels = float_kernels;
   kernels.quantize_i8 = quantize_i8;
-  kernels.matmul_i8 = matmul_i8;
+  kernels.matmul_i8 = matmul_i8<Dot>;
   return kernels;
 }
 

@@ -48,6 +48,6 @@ struct Dot {
 namespace runnel::simd {
 
 extern const Kernels kernels_avxvnni;
-const Kernels kernels_avxvnni{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8};
+const Kernels kernels_avxvnni{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<Dot>};
 
 }  // namespace runnel::simd

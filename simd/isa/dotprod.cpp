@@ -47,6 +47,6 @@ struct Dot {
 namespace runnel::simd {
 
 extern const Kernels kernels_dotprod;
-const Kernels kernels_dotprod{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8};
+const Kernels kernels_dotprod{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<Dot>};
 
 }  // namespace runnel::simd

@@ -70,6 +70,6 @@ struct Dot {
 namespace runnel::simd {
 
 extern const Kernels kernels_i8mm;
-const Kernels kernels_i8mm{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8};
+const Kernels kernels_i8mm{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<Dot>};
 
 }  // namespace runnel::simd

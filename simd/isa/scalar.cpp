@@ -145,24 +145,24 @@ bool is_carried(const quant::CarriedI8* carried, std::uint32_t count, size_t i) 
 void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
   const size_t n = out.n_cols;
   const size_t n_blocks = quant::i8_blocks(n);
-  float* const maxima = out.scales;  // until the scales are known
   bool finite = true;
   for (size_t b = 0; b < n_blocks; ++b) {
     std::uint32_t max = 0;
     for (size_t i = b * quant::i8_block; i < std::min(n, (b + 1) * quant::i8_block); ++i)
       max = std::max(max, magnitude_bits(x[i]));
     finite = finite && max < 0x7f800000u;
-    maxima[b] = std::bit_cast<float>(max);
+    out.maxima[b] = std::bit_cast<float>(max);
   }
-  std::fill_n(out.codes, quant::i8_padded(n), std::int8_t{0});
-  std::fill_n(out.offsets, n_blocks, 0);
-  if (!finite) {
-    std::fill_n(out.scales, n_blocks, std::numeric_limits<float>::quiet_NaN());
-    *out.n_carried = 0;
-    return;
+  for (size_t b = 0; b < n_blocks; ++b) {
+    const size_t place = out.place(b);
+    std::fill_n(out.codes + place * quant::i8_block, quant::i8_block, std::int8_t{0});
+    out.scales[place] = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    out.offsets[place] = 0;
   }
+  *out.n_carried = 0;
+  if (!finite) return;
   const std::uint32_t n_carried =
-      choose_carried(out.carried, x, n, quant::i8_carry_ratio * lower_median(maxima, n_blocks));
+      choose_carried(out.carried, x, n, quant::i8_carry_ratio * lower_median(out.maxima, n_blocks));
   *out.n_carried = n_carried;
   for (size_t b = 0; b < n_blocks; ++b) {
     const size_t begin = b * quant::i8_block;
@@ -171,13 +171,15 @@ void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
     for (size_t i = begin; i < end; ++i) {
       if (!is_carried(out.carried, n_carried, i)) max = std::max(max, std::fabs(x[i]));
     }
-    out.scales[b] = max < quant::i8_least_max ? 0.0f : max / 127.0f;
-    if (out.scales[b] == 0.0f) continue;
+    if (max < quant::i8_least_max) continue;
+    const size_t place = out.place(b);
+    std::int8_t* const codes = out.codes + place * quant::i8_block;
+    out.scales[place] = max / 127.0f;
     const float inverse = 127.0f / max;
     for (size_t i = begin; i < end; ++i) {
       if (is_carried(out.carried, n_carried, i)) continue;
-      out.codes[i] = static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
-      out.offsets[b] -= 128 * out.codes[i];
+      codes[i - begin] = static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
+      out.offsets[place] -= 128 * codes[i - begin];
     }
   }
 }
@@ -192,14 +194,16 @@ float scale_i8(const quant::PanelsI8& w, size_t r, size_t c) noexcept {
   const std::uint16_t bits = w.scales[r / 16 * w.shape.panel_scales() + c / w.shape.group() * 16 + r % 16];
   return w.shape.variant == quant::VariantI8::g32 ? quant::f16_to_f32(bits) : quant::bf16_to_f32(bits);
 }
-float dot_block_i8(const quant::PanelsI8& w, size_t r, const std::int8_t* x, size_t b) noexcept {
+// x: one token.
+float dot_block_i8(const quant::PanelsI8& w, size_t r, const quant::ActivationsI8& x, size_t b) noexcept {
+  const std::int8_t* const codes = x.codes + x.place(b) * quant::i8_block;
+  const size_t begin = b * quant::i8_block;
   std::int32_t dot = 0;
-  for (size_t c = b * quant::i8_block; c < std::min(w.shape.n_cols, (b + 1) * quant::i8_block); ++c)
-    dot += code_i8(w, r, c) * x[c];
+  for (size_t c = begin; c < std::min(w.shape.n_cols, begin + quant::i8_block); ++c)
+    dot += code_i8(w, r, c) * codes[c - begin];
   return static_cast<float>(dot);
 }
 
-// x: one token.
 float dot_row_i8(const quant::PanelsI8& w, size_t r, const quant::ActivationsI8& x) noexcept {
   float y = 0.0f;
   for (size_t begin = 0; begin < w.shape.n_cols; begin += w.shape.group()) {
@@ -207,12 +211,12 @@ float dot_row_i8(const quant::PanelsI8& w, size_t r, const quant::ActivationsI8&
     const float w_scale = scale_i8(w, r, begin);
     if (w.shape.variant == quant::VariantI8::g32) {
       const size_t b = begin / quant::i8_block;
-      y = std::fma(dot_block_i8(w, r, x.codes, b), x.scales[b] * w_scale, y);
+      y = std::fma(dot_block_i8(w, r, x, b), x.scales[x.place(b)] * w_scale, y);
       continue;
     }
     float part = 0.0f;
     for (size_t b = begin / quant::i8_block; b * quant::i8_block < end; ++b)
-      part = std::fma(dot_block_i8(w, r, x.codes, b), x.scales[b], part);
+      part = std::fma(dot_block_i8(w, r, x, b), x.scales[x.place(b)], part);
     y = std::fma(part, w_scale, y);
   }
   for (std::uint32_t i = 0; i < *x.n_carried; ++i) {

@@ -58,17 +58,26 @@ struct Activations {
   std::vector<std::int32_t> offsets;
   std::vector<quant::CarriedI8> carried;
   std::vector<std::uint32_t> n_carried;
+  std::vector<float> maxima;
   quant::ActivationsI8 rows;
 
   // n_massive of the entries of each row are far above the rest.
   Activations(size_t n, size_t n_tok, size_t n_massive)
       : x(n * n_tok),
-        codes(n_tok * quant::i8_padded(n)),
-        scales(n_tok * quant::i8_blocks(n)),
+        codes(quant::i8_room(n_tok) * quant::i8_padded(n)),
+        scales(quant::i8_room(n_tok) * quant::i8_blocks(n)),
         offsets(scales.size()),
         carried(n_tok * quant::i8_max_carried(n)),
         n_carried(n_tok),
-        rows{n, codes.data(), scales.data(), offsets.data(), carried.data(), n_carried.data()} {
+        maxima(n_tok * quant::i8_blocks(n)),
+        rows{n,
+             quant::i8_width(n_tok),
+             codes.data(),
+             scales.data(),
+             offsets.data(),
+             carried.data(),
+             n_carried.data(),
+             maxima.data()} {
     std::mt19937 engine(1);
     std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
     for (float& v : x) v = uniform(engine);

@@ -41,19 +41,23 @@ struct Operands {
   Guarded<std::int32_t> x_offsets;
   Guarded<quant::CarriedI8> x_carried;
   Guarded<std::uint32_t> x_n_carried;
+  Guarded<float> x_maxima;
   quant::PanelsI8 w;
   quant::ActivationsI8 x;
 
   Operands(const Case& c, Codes codes, Random& random)
       : w_codes(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_codes()),
         w_scales(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_scales()),
-        x_codes(c.n_tok * quant::i8_padded(c.n_cols)),
-        x_scales(c.n_tok * quant::i8_blocks(c.n_cols)),
+        x_codes(quant::i8_room(c.n_tok) * quant::i8_padded(c.n_cols)),
+        x_scales(quant::i8_room(c.n_tok) * quant::i8_blocks(c.n_cols)),
         x_offsets(x_scales.size()),
         x_carried(c.n_tok * quant::i8_max_carried(c.n_cols)),
         x_n_carried(c.n_tok),
+        x_maxima(c.n_tok * quant::i8_blocks(c.n_cols)),
         w{{c.variant, c.n_rows, c.n_cols}, w_codes.data(), w_scales.data()},
-        x{c.n_cols, x_codes.data(), x_scales.data(), x_offsets.data(), x_carried.data(), x_n_carried.data()} {
+        x{c.n_cols,         quant::i8_width(c.n_tok), x_codes.data(),     x_scales.data(),
+          x_offsets.data(), x_carried.data(),         x_n_carried.data(), x_maxima.data()} {
+    for (std::int8_t& code : x_codes) code = draw(codes, random, false);
     for (std::int8_t& code : w_codes) code = draw(codes, random, true);
     for (std::uint16_t& scale : w_scales) {
       const float value = 0.01f * random.number();
@@ -76,15 +80,23 @@ struct Operands {
       row.carried[i] = {static_cast<std::uint32_t>(index), random.number(true)};
       next = index + 1;
     }
-    std::fill_n(row.codes, quant::i8_padded(row.n_cols), std::int8_t{0});
-    for (std::size_t c = 0; c < row.n_cols; ++c) row.codes[c] = draw(codes, random, false);
-    for (std::size_t i = 0; i < *row.n_carried; ++i) row.codes[row.carried[i].index] = 0;
+    for (std::size_t c = 0; c < quant::i8_padded(row.n_cols); ++c)
+      x_code(t, c) = c < row.n_cols ? draw(codes, random, false) : std::int8_t{0};
+    for (std::size_t i = 0; i < *row.n_carried; ++i) x_code(t, row.carried[i].index) = 0;
     for (std::size_t b = 0; b < quant::i8_blocks(row.n_cols); ++b) {
-      row.scales[b] = std::fabs(random.number(t % 5 == 4));
-      row.offsets[b] = 0;
-      for (std::size_t i = b * 32; i < b * 32 + 32; ++i) row.offsets[b] -= 128 * row.codes[i];
+      x_scales[place(t, b)] = std::fabs(random.number(t % 5 == 4));
+      std::int32_t& offset = x_offsets[place(t, b)] = 0;
+      for (std::size_t i = b * 32; i < b * 32 + 32; ++i) offset -= 128 * x_code(t, i);
     }
   }
+
+  // Chunks of 48 tokens, or all in one.
+  std::size_t place(std::size_t t, std::size_t b) const {
+    return (t / x.width * ((x.n_cols + 31) / 32) + b) * x.width + t % x.width;
+  }
+  std::int8_t& x_code(std::size_t t, std::size_t c) { return x_codes[place(t, c / 32) * 32 + c % 32]; }
+  int x_code(std::size_t t, std::size_t c) const { return x_codes[place(t, c / 32) * 32 + c % 32]; }
+  float x_scale(std::size_t t, std::size_t c) const { return x_scales[place(t, c / 32)]; }
 
   int code(std::size_t r, std::size_t c) const {
     return w_codes[((r / 16 * w.shape.n_steps() + c / 4) * 16 + r % 16) * 4 + c % 4];
@@ -103,8 +115,8 @@ float expected(const Operands& o, std::size_t t, std::size_t r) {
   for (std::size_t begin = 0; begin < x.n_cols; begin += 32) {
     const std::size_t end = std::min(x.n_cols, begin + 32);
     int dot = 0;
-    for (std::size_t c = begin; c < end; ++c) dot += o.code(r, c) * x.codes[c];
-    const float x_scale = x.scales[begin / 32];
+    for (std::size_t c = begin; c < end; ++c) dot += o.code(r, c) * o.x_code(t, c);
+    const float x_scale = o.x_scale(t, begin);
     if (o.w.shape.variant == VariantI8::g32) {
       y = std::fma(static_cast<float>(dot), x_scale * o.scale(r, begin), y);
       continue;
@@ -131,7 +143,7 @@ double exact(const Operands& o, std::size_t t, std::size_t r, double* mass) {
     sum += product;
     *mass += std::fabs(product);
   };
-  for (std::size_t c = 0; c < x.n_cols; ++c) add(static_cast<double>(x.scales[c / 32]) * x.codes[c], c);
+  for (std::size_t c = 0; c < x.n_cols; ++c) add(static_cast<double>(o.x_scale(t, c)) * o.x_code(t, c), c);
   for (std::uint32_t i = 0; i < *x.n_carried; ++i)
     add(static_cast<double>(x.carried[i].value), x.carried[i].index);
   return sum;
@@ -209,7 +221,7 @@ void check_matmul_i8(const Kernels& kernels, Report& report) {
       check_case(kernels, {variant, 19, n_cols, 3}, Codes::all, random, report);
     for (std::size_t n_rows = 0; n_rows <= 81; ++n_rows)
       check_case(kernels, {variant, n_rows, 70, 1 + n_rows % 2}, Codes::all, random, report);
-    for (std::size_t n_tok = 0; n_tok <= 40; ++n_tok)
+    for (std::size_t n_tok = 0; n_tok <= 100; ++n_tok)
       check_case(kernels, {variant, 33, 140, n_tok}, Codes::all, random, report);
     for (const Codes codes : {Codes::extremes, Codes::most_negative}) {
       for (const std::size_t n_cols : Sizes{1, 4, 31, 32, 33, 160, 257})

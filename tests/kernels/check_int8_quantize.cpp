@@ -74,18 +74,20 @@ Expected expected_row(const float* x, std::size_t n) {
   return e;
 }
 
+// got: one token.
 void compare_row(const Expected& e, const quant::ActivationsI8& got, const char* what, Report& report) {
   const std::size_t n = got.n_cols;
   const std::size_t n_blocks = quant::i8_blocks(n);
   for (std::size_t i = 0; i < quant::i8_padded(n); ++i) {
-    report.expect(got.codes[i] == e.codes[i], "%s, n %zu: code %zu is %d, not %d", what, n, i, got.codes[i],
-                  e.codes[i]);
+    const int code = got.codes[got.place(i / 32) * 32 + i % 32];
+    report.expect(code == e.codes[i], "%s, n %zu: code %zu is %d, not %d", what, n, i, code, e.codes[i]);
   }
   for (std::size_t b = 0; b < n_blocks; ++b) {
+    const std::size_t place = got.place(b);
     const bool poisoned = std::isnan(e.scales[b]);
-    report.expect(poisoned ? std::isnan(got.scales[b]) : same_bits(&got.scales[b], &e.scales[b], 1),
+    report.expect(poisoned ? std::isnan(got.scales[place]) : same_bits(&got.scales[place], &e.scales[b], 1),
                   "%s, n %zu: scale of block %zu", what, n, b);
-    report.expect(got.offsets[b] == e.offsets[b], "%s, n %zu: offset of block %zu", what, n, b);
+    report.expect(got.offsets[place] == e.offsets[b], "%s, n %zu: offset of block %zu", what, n, b);
   }
   report.expect(*got.n_carried == e.carried.size(), "%s, n %zu: %u carried, not %zu", what, n, *got.n_carried,
                 e.carried.size());
@@ -100,18 +102,26 @@ void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::siz
                 const char* what, Report& report) {
   const std::size_t stride = n + n % 3;
   Guarded<float> x(n_tok == 0 ? 0 : (n_tok - 1) * stride + n);
-  Guarded<std::int8_t> codes(n_tok * quant::i8_padded(n));
-  Guarded<float> scales(n_tok * quant::i8_blocks(n));
-  Guarded<std::int32_t> offsets(n_tok * quant::i8_blocks(n));
+  const std::size_t room = quant::i8_room(n_tok);
+  Guarded<std::int8_t> codes(room * quant::i8_padded(n));
+  Guarded<float> scales(room * quant::i8_blocks(n));
+  Guarded<std::int32_t> offsets(room * quant::i8_blocks(n));
   Guarded<CarriedI8> carried(n_tok * quant::i8_max_carried(n));
   Guarded<std::uint32_t> n_carried(n_tok);
+  Guarded<float> maxima(n_tok * quant::i8_blocks(n));
   for (std::size_t t = 0; t < n_tok; ++t) std::copy_n(rows.data() + t * n, n, x.data() + t * stride);
-  const quant::ActivationsI8 out{
-      n, codes.data(), scales.data(), offsets.data(), carried.data(), n_carried.data()};
+  const quant::ActivationsI8 out{n,
+                                 quant::i8_width(n_tok),
+                                 codes.data(),
+                                 scales.data(),
+                                 offsets.data(),
+                                 carried.data(),
+                                 n_carried.data(),
+                                 maxima.data()};
   kernels.quantize_i8(out, x.data(), stride, n_tok);
-  report.expect(
-      codes.intact() && scales.intact() && offsets.intact() && carried.intact() && n_carried.intact(),
-      "%s, n %zu: wrote before an array", what, n);
+  report.expect(codes.intact() && scales.intact() && offsets.intact() && carried.intact() &&
+                    n_carried.intact() && maxima.intact(),
+                "%s, n %zu: wrote before an array", what, n);
   for (std::size_t t = 0; t < n_tok; ++t)
     compare_row(expected_row(rows.data() + t * n, n), out.tokens(t), what, report);
 }
@@ -196,6 +206,7 @@ void check_quantize_i8(const Kernels& kernels, Report& report) {
     for (std::size_t n = 1; n <= 300; ++n) check_kind(kernels, kind, n, 1, random, report);
     for (const std::size_t n : Sizes{64, 704, 1500, 2048, 4099})
       check_kind(kernels, kind, n, 3, random, report);
+    check_kind(kernels, kind, 100, 2 * quant::i8_chunk + 5, random, report);
   }
   for (const std::size_t n : Sizes{1, 31, 32, 33, 100, 1100}) check_not_finite(kernels, n, random, report);
 }
