@@ -4,6 +4,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
@@ -20,16 +24,27 @@ constexpr std::uint32_t leaf7_ebx_avx2 = 1u << 5;
 constexpr std::uint32_t leaf7_ebx_avx512 =
     1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;  // F DQ CD BW VL
 constexpr std::uint32_t leaf7_ecx_avx512vnni = 1u << 11;
-constexpr std::uint32_t leaf7_1_eax_avxvnni = 1u << 4;  // of subleaf 1
+constexpr std::uint32_t leaf7_edx_amx_int8 = 1u << 24 | 1u << 25;  // TILE INT8
+constexpr std::uint32_t leaf7_1_eax_avxvnni = 1u << 4;             // of subleaf 1
 
 // Registers that the OS saves (SDM volume 1, 13.3): a CPU feature without them must not be used.
-constexpr std::uint32_t xcr0_ymm = 0x06, xcr0_zmm = 0xe6;
+constexpr std::uint32_t xcr0_ymm = 0x06, xcr0_zmm = 0xe6, xcr0_tiles = 0x60000;
 
 std::uint32_t read_xcr0() noexcept {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
+}
+
+// Linux lets a process use the tile registers once it has asked for them (Documentation/arch/x86/xstate.rst).
+bool os_grants_tiles() noexcept {
+#if defined(__linux__)
+  constexpr long arch_req_xcomp_perm = 0x1023, xfeature_xtiledata = 18;
+  return syscall(SYS_arch_prctl, arch_req_xcomp_perm, xfeature_xtiledata) == 0;
+#else
+  return false;
+#endif
 }
 
 }  // namespace
@@ -47,6 +62,9 @@ std::uint32_t cpu_features() noexcept {
   const bool os_saves_zmm = (xcr0 & xcr0_zmm) == xcr0_zmm;
   if (os_saves_zmm && (ebx & leaf7_ebx_avx512) == leaf7_ebx_avx512) features |= cpu_avx512;
   if (os_saves_zmm && (ecx & leaf7_ecx_avx512vnni) != 0) features |= cpu_avx512vnni;
+  const bool os_saves_tiles = (xcr0 & xcr0_tiles) == xcr0_tiles;
+  if (os_saves_tiles && (edx & leaf7_edx_amx_int8) == leaf7_edx_amx_int8 && os_grants_tiles())
+    features |= cpu_amx_int8;
   const bool has_subleaf_1 = eax >= 1;
   if (has_subleaf_1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) {
     if ((eax & leaf7_1_eax_avxvnni) != 0) features |= cpu_avxvnni;

@@ -14,6 +14,7 @@ enum CpuFeature : std::uint32_t {
   cpu_avx512vnni = 1u << 5,
   cpu_dotprod = 1u << 6,
   cpu_i8mm = 1u << 7,
+  cpu_amx_int8 = 1u << 8,
 };
 
 }  // namespace runnel::simd

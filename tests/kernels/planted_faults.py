@@ -19,6 +19,7 @@ X86 = {
     "avx2": "-mavx2 -mfma -mf16c",
     "avxvnni": "-mavx2 -mfma -mf16c -mavxvnni",
     "avx512": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c",
+    "amx": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni -mamx-tile -mamx-int8",
     "avx512vnni": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
 }
 ARM = {"neon": "", "dotprod": "-march=armv8.2-a+dotprod", "i8mm": "-march=armv8.2-a+dotprod+i8mm"}
@@ -34,7 +35,7 @@ FAULTS = [
     ("avx512vnni neon", "simd/int8/matmul.h", "index % quant::i8_step_cols)", "0)", "matmul_i8"),  # another column
     ("avx2 avx512vnni", "simd/int8/matmul.h", "store_n(y + r, sums[p][v], n - r)", "store(y + r, sums[p][v])", "matmul_i8"),
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
-    ("avx512vnni", "simd/isa/avx512vnni.cpp", "_mm512_set1_epi32(block.offset(t))", "_mm512_setzero_si512()", "matmul_i8"),
+    ("avx512vnni", "simd/int8/dot_avx512vnni.h", "_mm512_set1_epi32(block.offset(t))", "_mm512_setzero_si512()", "matmul_i8"),
     ("avxvnni", "simd/isa/avxvnni.cpp", "_mm256_set1_epi8(-128)", "_mm256_set1_epi8(127)", "matmul_i8"),
     ("avx2", "simd/int8/dot_avx2.h", "_mm256_sign_epi8(_mm256_set1_epi32(block.inputs(t, step)), w)",
      "_mm256_set1_epi32(block.inputs(t, step))", "matmul_i8"),
@@ -43,6 +44,13 @@ FAULTS = [
     ("neon", "simd/int8/dot_neon.h", "vmlal_high_s8(high, w1, x1)", "high", "matmul_i8"),
     ("neon", "simd/int8/dot_neon.h", "vpaddq_s32(sums[t][v][0], sums[t][v][1])",
      "vpaddq_s32(sums[t][v][1], sums[t][v][0])", "matmul_i8"),
+    ("amx", "simd/isa/amx.cpp", "_tile_loadd(6, blocks[1].x,", "_tile_loadd(6, blocks[0].x,", "matmul_i8"),
+    ("amx", "simd/isa/amx.cpp", "_tile_zero(3);\n    _tile_loadd", "_tile_loadd", "matmul_i8"),  # an older sum goes on
+    ("amx", "simd/isa/amx.cpp", "tile.w_scale<NarrowGroups>(0, 0, b + i)", "tile.w_scale<NarrowGroups>(0, 0, b)",
+     "matmul_i8"),
+    ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (!tile.is_first()) {", "if (false) {", "matmul_i8"),  # stretches
+    ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (tile.is_last()) add_carried", "add_carried", "matmul_i8"),
+    ("avx512vnni", "simd/int8/matmul.h", "r + lanes <= n ? load(y + r) : load_n(y + r, n - r)", "load(y + r)", "matmul_i8"),
     ("dotprod", "simd/isa/dotprod.cpp", "vdotq_s32(sums[t][v], w, x[t])", "vdotq_s32(sums[0][v], w, x[t])", "matmul_i8"),
     ("i8mm", "simd/isa/i8mm.cpp", "t + 1 < n_tok ? t + 1 : t", "t", "matmul_i8"),
     ("i8mm", "simd/isa/i8mm.cpp", "both ? block.inputs(token, step + 1) : 0", "block.inputs(token, step + 1)",
@@ -50,8 +58,8 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/int8/quantize.h", "n_full && !has_carried", "n_full", "quantize_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "> (n - 1) / 2)", "> n / 2)", "quantize_i8"),  # the upper median
     ("avx2 avx512 neon", "simd/int8/quantize.h", "max < quant::i8_least_max", "max <= 0.0f", "quantize_i8"),
-    ("avx2 avx512 neon", "simd/int8/quantize.h", "if (!find_maxima(maxima, x, out.n_cols)) return poison(out);",
-     "find_maxima(maxima, x, out.n_cols);", "quantize_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "if (!find_maxima(out.maxima, x, out.n_cols)) return poison(out);",
+     "find_maxima(out.maxima, x, out.n_cols);", "quantize_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "magnitude(entries_[i]) <= magnitude", "magnitude(entries_[i]) < magnitude",
      "quantize_i8"),  # of equals another one is dropped
     ("avx2 avx512 neon", "simd/int8/quantize.h", "-128 * round_block", "128 * round_block", "quantize_i8"),
@@ -68,7 +76,8 @@ def has(row):
     if row in ARM:
         return all(shutil.which(program) for program in ("aarch64-linux-gnu-g++", "qemu-aarch64"))
     flags = pathlib.Path("/proc/cpuinfo").read_text()
-    return {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512bw", "avx512vnni": "avx512_vnni"}[row] in flags
+    return {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512bw", "avx512vnni": "avx512_vnni",
+            "amx": "amx_int8"}[row] in flags
 
 
 class Checks:

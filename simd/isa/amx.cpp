@@ -1,0 +1,171 @@
+// AMX: one instruction multiplies a block of 32 inputs of 16 tokens with that of a panel's 16 rows. Its sums
+// leave the tile registers through memory; from there on all is as on AVX-512. Fewer tokens than a tile has
+// are not worth one.
+#include <cstring>
+#include <type_traits>
+
+#include "simd/hide.h"
+#include "simd/int8/dot_avx512vnni.h"
+#include "simd/int8/matmul.h"
+
+namespace runnel::simd {
+namespace {
+
+constexpr size_t tile_rows = 16;
+constexpr size_t tile_row_bytes = 64;
+
+// Rows and bytes a row of the tile registers that are used (Intel SDM volume 1, 18.3), until the end of its
+// scope. A class, for there is nothing to be left configured for whoever runs next on this thread.
+class TileShapes {
+ public:
+  void set(size_t tile, size_t n_rows, size_t row_bytes) noexcept {
+    config_.rows[tile] = static_cast<std::uint8_t>(n_rows);
+    config_.row_bytes[tile] = static_cast<std::uint16_t>(row_bytes);
+  }
+  void load() noexcept {
+    __asm__ volatile("" ::"r"(&config_) : "memory");  // GCC 12 takes the next line for a read of 8 bytes
+    _tile_loadconfig(&config_);
+  }
+  TileShapes() = default;
+  TileShapes(const TileShapes&) = delete;
+  TileShapes& operator=(const TileShapes&) = delete;
+  ~TileShapes() { _tile_release(); }
+
+ private:
+  struct alignas(64) {
+    std::uint8_t palette = 1;
+    std::uint8_t start_row = 0;
+    std::uint8_t reserved[14] = {};
+    std::uint16_t row_bytes[16] = {};
+    std::uint8_t rows[16] = {};
+  } config_;
+  static_assert(sizeof config_ == 64);
+};
+
+struct DotAmx : DotVnni {
+  static constexpr size_t tile_panels = 1;
+  static constexpr size_t tile_tokens = tile_rows;
+  static constexpr size_t decode_panels = 1;
+
+  using Dots = std::int32_t[tile_rows][panel_rows];  // of a block: tokens by rows
+
+  // Tile registers: 0 to 3 sums, 4 and 6 inputs, 5 and 7 weights. Written as numbers, for GCC pastes them
+  // into names.
+  static void set(TileShapes& shapes) noexcept {
+    for (size_t tile = 0; tile < 4; ++tile) shapes.set(tile, tile_rows, tile_row_bytes);
+    for (size_t tile = 4; tile < 8; tile += 2) {
+      shapes.set(tile, tile_rows, quant::i8_block);
+      shapes.set(tile + 1, block_steps, quant::i8_step_bytes);
+    }
+    shapes.load();
+  }
+
+  // Four at a time, so that each product and each way through memory need not wait for the one before it.
+  static void multiply_four(Dots (&dots)[4], const Tile& tile, size_t b) noexcept {
+    const BlockI8 blocks[] = {tile.block(b), tile.block(b + 1), tile.block(b + 2), tile.block(b + 3)};
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_loadd(4, blocks[0].x, quant::i8_block);
+    _tile_loadd(5, blocks[0].w, quant::i8_step_bytes);
+    _tile_dpbssd(0, 4, 5);
+    _tile_loadd(6, blocks[1].x, quant::i8_block);
+    _tile_loadd(7, blocks[1].w, quant::i8_step_bytes);
+    _tile_dpbssd(1, 6, 7);
+    _tile_loadd(4, blocks[2].x, quant::i8_block);
+    _tile_loadd(5, blocks[2].w, quant::i8_step_bytes);
+    _tile_dpbssd(2, 4, 5);
+    _tile_loadd(6, blocks[3].x, quant::i8_block);
+    _tile_loadd(7, blocks[3].w, quant::i8_step_bytes);
+    _tile_dpbssd(3, 6, 7);
+    _tile_stored(0, dots[0], tile_row_bytes);
+    _tile_stored(1, dots[1], tile_row_bytes);
+    _tile_stored(2, dots[2], tile_row_bytes);
+    _tile_stored(3, dots[3], tile_row_bytes);
+  }
+
+  // sums += the dots of a block, each token's times its scale.
+  template <class Scale>
+  static void add_dots(Sums<1, tile_rows>& sums, const Dots& dots, Scale scale) noexcept {
+    RUNNEL_UNROLL
+    for (size_t t = 0; t < tile_rows; ++t)
+      sums[t][0][0] = fmadd(to_float(load_i32(dots[t])), scale(t), sums[t][0][0]);
+  }
+
+  template <class Groups, size_t n_panels, size_t n_tok>
+  requires(n_panels == 1 && n_tok == tile_rows) static size_t
+      add_groups(Sums<n_panels, n_tok>& y, const Tile& tile) noexcept {
+    alignas(64) Dots dots[4];
+    size_t b = tile.stretch.begin;
+    for (; b + 4 <= tile.end_whole(); b += 4) {
+      multiply_four(dots, tile, b);
+      if constexpr (std::is_same_v<Groups, WideGroups>) {
+        Sums<n_panels, n_tok> part;
+        clear<n_panels, n_tok>(part);
+        RUNNEL_UNROLL
+        for (size_t i = 0; i < 4; ++i)
+          add_dots(part, dots[i], [&](size_t t) { return tile.x_scale(t, b + i); });
+        const F32 w_scale = tile.w_scale<WideGroups>(0, 0, b / WideGroups::blocks);
+        RUNNEL_UNROLL
+        for (size_t t = 0; t < n_tok; ++t) y[t][0][0] = fmadd(part[t][0][0], w_scale, y[t][0][0]);
+      } else {
+        RUNNEL_UNROLL
+        for (size_t i = 0; i < 4; ++i) {
+          const F32 w_scale = tile.w_scale<NarrowGroups>(0, 0, b + i);
+          add_dots(y, dots[i], [&](size_t t) { return tile.x_scale(t, b + i) * w_scale; });
+        }
+      }
+    }
+    return b;
+  }
+};
+
+void matmul_i8_amx(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                   const quant::PanelsI8& w) noexcept {
+  if (n_tok < tile_rows) return matmul_i8<DotVnni>(y, y_stride, x, n_tok, w);
+  TileShapes shapes;
+  DotAmx::set(shapes);
+  matmul_i8<DotAmx>(y, y_stride, x, n_tok, w);
+}
+
+// Whole tiles: 16 rows by 64 inputs by 16 rows.
+std::uint64_t peak_i8_amx(size_t n) noexcept {
+  TileShapes shapes;
+  for (size_t tile = 0; tile < 6; ++tile) shapes.set(tile, tile_rows, tile_row_bytes);
+  shapes.load();
+  alignas(64) std::int8_t ones[tile_rows][tile_row_bytes];
+  std::memset(ones, 1, sizeof ones);
+  __asm__ volatile("" ::"r"(ones) : "memory");
+  _tile_loadd(4, ones, tile_row_bytes);
+  _tile_loadd(5, ones, tile_row_bytes);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (size_t i = 0; i < n; ++i) {
+    _tile_dpbssd(0, 4, 5);
+    _tile_dpbssd(1, 4, 5);
+    _tile_dpbssd(2, 4, 5);
+    _tile_dpbssd(3, 4, 5);
+  }
+  alignas(64) std::int32_t counts[4][tile_rows][panel_rows];
+  _tile_stored(0, counts[0], tile_row_bytes);
+  _tile_stored(1, counts[1], tile_row_bytes);
+  _tile_stored(2, counts[2], tile_row_bytes);
+  _tile_stored(3, counts[3], tile_row_bytes);
+  std::uint64_t total = 0;
+  for (const auto& tile : counts) {
+    for (const auto& row : tile) {
+      for (const std::int32_t count : row) total += static_cast<std::uint64_t>(count);
+    }
+  }
+  return total;
+}
+
+}  // namespace
+
+extern const Kernels kernels_amx;
+const Kernels kernels_amx{.peak_i8 = peak_i8_amx, .matmul_i8 = matmul_i8_amx};
+
+}  // namespace runnel::simd
