@@ -6,86 +6,23 @@
 //              --benchmark_repetitions=10 --benchmark_min_time=0.05
 #include <benchmark/benchmark.h>
 
-#include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "quant/i8.h"
 #include "simd/kernels.h"
+#include "tests/bench/int8_operands.h"
 #include "tests/bench/rows.h"
 
 namespace runnel::bench {
 namespace {
 
-using benchmark::Counter;
 using quant::VariantI8;
 using simd::Kernels;
-using simd::size_t;
 
 constexpr size_t n_cols = 2048;
 constexpr size_t n_rows = 2048;
 constexpr size_t read_rows = 65536;  // with n_cols columns 128 MiB: beyond all but server caches
-
-void set_rate(benchmark::State& state, const char* name, size_t amount) {
-  state.counters[name] = Counter(static_cast<double>(amount) * static_cast<double>(state.iterations()),
-                                 Counter::kIsRate, Counter::kIs1000);
-}
-
-struct Matrix {
-  std::vector<std::int8_t> codes;
-  std::vector<std::uint16_t> scales;
-  quant::PanelsI8 panels;
-
-  Matrix(VariantI8 variant, size_t rows, size_t cols = n_cols) {
-    const quant::ShapeI8 shape{variant, rows, cols};
-    constexpr size_t alignment = 64;
-    codes.resize(shape.n_codes() + alignment);
-    std::minstd_rand engine(1);
-    for (std::int8_t& code : codes) code = static_cast<std::int8_t>(static_cast<int>(engine() % 255) - 127);
-    scales.assign(shape.n_scales(), 0x3c00);  // a valid number in both formats
-    void* first = codes.data();
-    size_t space = codes.size();
-    std::align(alignment, shape.n_codes(), first, space);
-    panels = {shape, static_cast<const std::int8_t*>(first), scales.data()};
-  }
-};
-
-struct Activations {
-  std::vector<float> x;
-  std::vector<std::int8_t> codes;
-  std::vector<float> scales;
-  std::vector<std::int32_t> offsets;
-  std::vector<quant::CarriedI8> carried;
-  std::vector<std::uint32_t> n_carried;
-  std::vector<float> maxima;
-  quant::ActivationsI8 rows;
-
-  // n_massive of the entries of each row are far above the rest.
-  Activations(size_t n, size_t n_tok, size_t n_massive)
-      : x(n * n_tok),
-        codes(quant::i8_room(n_tok) * quant::i8_padded(n)),
-        scales(quant::i8_room(n_tok) * quant::i8_blocks(n)),
-        offsets(scales.size()),
-        carried(n_tok * quant::i8_max_carried(n)),
-        n_carried(n_tok),
-        maxima(n_tok * quant::i8_blocks(n)),
-        rows{n,
-             quant::i8_width(n_tok),
-             codes.data(),
-             scales.data(),
-             offsets.data(),
-             carried.data(),
-             n_carried.data(),
-             maxima.data()} {
-    std::mt19937 engine(1);
-    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
-    for (float& v : x) v = uniform(engine);
-    for (size_t t = 0; t < n_tok; ++t) {
-      for (size_t i = 0; i < n_massive; ++i) x[t * n + (i * 997 + t * 31) % n] = 1000.0f;
-    }
-  }
-};
 
 void bench_read(benchmark::State& state, const Kernels& k) {
   const std::vector<std::uint64_t> words(read_rows * n_cols / sizeof(std::uint64_t), 1);
@@ -103,7 +40,7 @@ void bench_peak(benchmark::State& state, const Kernels& k) {
 // range(0) tokens, each with range(1) carried entries.
 void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) {
   const auto n_tok = static_cast<size_t>(state.range(0));
-  const Matrix w(variant, n_rows);
+  const Matrix w(variant, n_rows, n_cols);
   const Activations a(n_cols, n_tok, static_cast<size_t>(state.range(1)));
   k.quantize_i8(a.rows, a.x.data(), n_cols, n_tok);
   std::vector<float> y(n_tok * n_rows);
@@ -116,7 +53,7 @@ void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) 
 
 // One token against weights that come from memory.
 void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) {
-  const Matrix w(variant, read_rows);
+  const Matrix w(variant, read_rows, n_cols);
   const Activations a(n_cols, 1, 1);
   k.quantize_i8(a.rows, a.x.data(), n_cols, 1);
   std::vector<float> y(read_rows);

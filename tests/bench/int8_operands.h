@@ -1,0 +1,77 @@
+// What the benchmarks of the int8 product multiply, and the rate they report.
+#pragma once
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "quant/i8.h"
+#include "simd/kernels.h"
+
+namespace runnel::bench {
+
+using simd::size_t;
+
+inline void set_rate(benchmark::State& state, const char* name, size_t amount) {
+  using benchmark::Counter;
+  state.counters[name] = Counter(static_cast<double>(amount) * static_cast<double>(state.iterations()),
+                                 Counter::kIsRate, Counter::kIs1000);
+}
+
+struct Matrix {
+  std::vector<std::int8_t> codes;
+  std::vector<std::uint16_t> scales;
+  quant::PanelsI8 panels;
+
+  Matrix(quant::VariantI8 variant, size_t rows, size_t cols) {
+    const quant::ShapeI8 shape{variant, rows, cols};
+    constexpr size_t alignment = 64;
+    codes.resize(shape.n_codes() + alignment);
+    std::minstd_rand engine(1);
+    for (std::int8_t& code : codes) code = static_cast<std::int8_t>(static_cast<int>(engine() % 255) - 127);
+    scales.assign(shape.n_scales(), 0x3c00);  // a valid number in both formats
+    void* first = codes.data();
+    size_t space = codes.size();
+    std::align(alignment, shape.n_codes(), first, space);
+    panels = {shape, static_cast<const std::int8_t*>(first), scales.data()};
+  }
+};
+
+struct Activations {
+  std::vector<float> x;
+  std::vector<std::int8_t> codes;
+  std::vector<float> scales;
+  std::vector<std::int32_t> offsets;
+  std::vector<quant::CarriedI8> carried;
+  std::vector<std::uint32_t> n_carried;
+  std::vector<float> maxima;
+  quant::ActivationsI8 rows;
+
+  // n_massive of the entries of each row are far above the rest.
+  Activations(size_t n, size_t n_tok, size_t n_massive)
+      : x(n * n_tok),
+        codes(quant::i8_room(n_tok) * quant::i8_padded(n)),
+        scales(quant::i8_room(n_tok) * quant::i8_blocks(n)),
+        offsets(scales.size()),
+        carried(n_tok * quant::i8_max_carried(n)),
+        n_carried(n_tok),
+        maxima(n_tok * quant::i8_blocks(n)),
+        rows{n,
+             quant::i8_width(n_tok),
+             codes.data(),
+             scales.data(),
+             offsets.data(),
+             carried.data(),
+             n_carried.data(),
+             maxima.data()} {
+    std::mt19937 engine(1);
+    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+    for (float& v : x) v = uniform(engine);
+    for (size_t t = 0; t < n_tok; ++t) {
+      for (size_t i = 0; i < n_massive; ++i) x[t * n + (i * 997 + t * 31) % n] = 1000.0f;
+    }
+  }
+};
+
+}  // namespace runnel::bench
