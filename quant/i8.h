@@ -142,7 +142,7 @@ RUNNEL_I8_INLINE std::size_t i8_max_carried(std::size_t n_cols) noexcept {
 
 // Tokens that lie together, and how many of n_tok tokens there is room for when they do: the last chunk may
 // be shorter in use, not in size.
-constexpr std::size_t i8_chunk = 48;
+constexpr std::size_t i8_chunk = 16;
 RUNNEL_I8_INLINE std::size_t i8_width(std::size_t n_tok) noexcept {
   return n_tok < i8_chunk ? n_tok : i8_chunk;
 }

@@ -34,6 +34,8 @@ template <class T>
 inline void prefetch(const T* p, size_t n) noexcept {
   __builtin_prefetch(p + n);
 }
+inline void prefetch_to_write(const void* p) noexcept { __builtin_prefetch(p, 1); }
+inline void prefetch_l2(const void* p) noexcept { __builtin_prefetch(p, 0, 2); }
 
 // ---- Different on each instruction set:
 //   fmadd(a, b, c)          a * b + c, rounded once

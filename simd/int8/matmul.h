@@ -61,8 +61,10 @@ struct Tile {
   const std::uint16_t* scales;
   size_t codes_stride;  // from panel to panel; 0 repeats the only one
   size_t scales_stride;
-  quant::ActivationsI8 x;  // tokens of one chunk
-  Stretch stretch;         // that is summed now
+  quant::ActivationsI8 x;    // tokens of one chunk
+  Stretch stretch;           // that is summed now
+  const std::int8_t* ahead;  // codes of the panels that come next, codes_stride apart
+  size_t ahead_bytes;        // of each that are fetched while a tile is multiplied
 
   bool is_first() const noexcept { return stretch.begin == 0; }
   bool is_last() const noexcept { return stretch.end == quant::i8_blocks(x.n_cols); }
@@ -192,6 +194,9 @@ inline void load_rows(F32 (&sums)[n_panels][panel_vecs], const float* y, size_t 
 // y: [n_tok, n_rows], rows y_stride apart; n_rows <= n_panels * 16. Holds the sums between stretches.
 template <class Dot, class Groups, size_t n_panels, size_t n_tok>
 inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_rows) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) {
+    for (size_t r = 0; r < n_panels * panel_rows; r += panel_rows) prefetch_to_write(y + t * y_stride + r);
+  }
   Sums<n_panels, n_tok> sums;
   clear<n_panels, n_tok>(sums);
   if (!tile.is_first()) {
@@ -206,10 +211,20 @@ inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_
   }
 }
 
-// Tokens of one chunk, in tiles of n_tok; what is left goes on to smaller tiles.
+// Some of what comes next from memory into the L2 cache.
+template <size_t n_panels>
+inline void fetch_ahead(Tile& tile) noexcept {
+  for (size_t p = 0; p < n_panels; ++p) {
+    for (size_t i = 0; i < tile.ahead_bytes; i += 64) prefetch_l2(tile.ahead + p * tile.codes_stride + i);
+  }
+  tile.ahead += tile.ahead_bytes;
+}
+
+// Tokens of one chunk, in tiles of n_tok; what is left goes on to smaller tiles. Moves on in y and the tile.
 template <class Dot, class Groups, size_t n_panels, size_t n_tok>
-inline void multiply_chunk(float* y, size_t y_stride, Tile tile, size_t n_left, size_t n_rows) noexcept {
+inline void multiply_chunk(float*& y, size_t y_stride, Tile& tile, size_t n_left, size_t n_rows) noexcept {
   for (; n_left >= n_tok; n_left -= n_tok) {
+    fetch_ahead<n_panels>(tile);
     multiply_tile<Dot, Groups, n_panels, n_tok>(y, y_stride, tile, n_rows);
     y += n_tok * y_stride;
     tile.x = tile.x.tokens(n_tok);
@@ -224,8 +239,6 @@ inline void multiply_tokens(float* y, size_t y_stride, Tile tile, size_t n_left,
   while (n_left != 0) {
     const size_t n = std::min(n_left, tile.x.n_in_chunk());
     multiply_chunk<Dot, Groups, n_panels, max_tokens>(y, y_stride, tile, n, n_rows);
-    y += n * y_stride;
-    tile.x = tile.x.tokens(n);
     n_left -= n;
   }
 }
@@ -237,13 +250,21 @@ inline size_t multiply_panels(float* y, size_t y_stride, const quant::Activation
                               const quant::PanelsI8& w, const Stretch& stretch, size_t begin,
                               bool last) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
+  const size_t ahead_bytes =
+      n_tok < max_tokens ? 0 : (stretch.end - stretch.begin) * block_bytes / (n_tok / max_tokens) + 63;
   for (; begin + rows <= w.shape.n_rows || (last && begin < w.shape.n_rows); begin += rows) {
     const size_t n_rows = std::min(rows, w.shape.n_rows - begin);
     const quant::PanelsI8 part = w.rows(begin, n_rows);
     const bool whole = part.shape.n_panels() == n_panels;
-    const Tile tile{
-        part.codes, part.scales, whole ? part.shape.panel_codes() : 0, whole ? part.shape.panel_scales() : 0,
-        x,          stretch};
+    const bool more = begin + 2 * rows <= w.shape.n_rows;
+    const Tile tile{part.codes,
+                    part.scales,
+                    whole ? part.shape.panel_codes() : 0,
+                    whole ? part.shape.panel_scales() : 0,
+                    x,
+                    stretch,
+                    part.codes + n_panels * part.shape.panel_codes() + stretch.begin * block_bytes,
+                    more ? ahead_bytes / 64 * 64 : 0};
     multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + begin, y_stride, tile, n_tok, n_rows);
   }
   return begin;
@@ -263,7 +284,7 @@ inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, s
 // Columns go in stretches and tokens in passes, so that what all panels read stays in the L2 cache beside the
 // panels of a tile, and the weights come from memory once a pass. A single token goes in one stretch.
 constexpr size_t stretch_blocks = 64;
-constexpr size_t pass_bytes = 6 * quant::i8_chunk * stretch_blocks * quant::i8_block;
+constexpr size_t pass_bytes = 18 * quant::i8_chunk * stretch_blocks * quant::i8_block;
 
 // Tokens of a pass: the same for all passes, but for whole chunks.
 inline size_t pass_tokens(size_t n_tok, size_t n_blocks) noexcept {

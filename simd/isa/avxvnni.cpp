@@ -6,7 +6,7 @@ namespace {
 
 struct Dot {
   static constexpr size_t tile_panels = 1;
-  static constexpr size_t tile_tokens = 6;
+  static constexpr size_t tile_tokens = 4;
   static constexpr size_t decode_panels = 4;
 
   template <size_t n_panels, size_t n_tok, class Steps, class Take>
