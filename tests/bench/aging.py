@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Whether a token takes longer after four million others: an old and a new session in one process, in turns.
+
+    aging.py --build build                                       the bundled model, f16 and int8 caches
+    aging.py --build build --model model.gguf --tokens 400000 --cache int8
+
+One session reads --tokens tokens, the other fills its window. Then each reads a token, and so on: whatever else the
+machine does hits both alike. Beside them, in the same turns, is a checksum that takes about as long and waits for
+nothing: what its slowest calls take on top is the machine's own. Exit status 1: something did not hold.
+"""
+
+import argparse
+import ctypes
+import pathlib
+import statistics
+import sys
+import time
+import zlib
+
+from side_by_side import machine, tokens_for
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_SLOWER = 0.02
+MOST_TAIL = 2.0  # medians
+
+
+class Library:
+    def __init__(self, path):
+        self.lib = ctypes.CDLL(str(path))
+        self.lib.runnel_last_error.restype = ctypes.c_char_p
+        self.lib.runnel_model_fact.restype = ctypes.c_int64
+
+    def __call__(self, name, *arguments):
+        if getattr(self.lib, name)(*arguments) != 0:
+            sys.exit(self.lib.runnel_last_error().decode())
+
+    def config(self, settings):
+        config = ctypes.c_void_p()
+        self("runnel_config_new", ctypes.byref(config))
+        for name, value in settings.items():
+            self("runnel_config_set", config, name.encode(), str(value).encode())
+        return config
+
+
+class Session:
+    def __init__(self, library, model, config):
+        self.library, self.handle = library, ctypes.c_void_p()
+        library("runnel_session_open", model, config, ctypes.byref(self.handle))
+
+    def feed(self, tokens, begin, n):
+        at = ctypes.byref(tokens, begin * 4)
+        self.library("runnel_session_feed", self.handle, at, ctypes.c_size_t(n), None, None)
+
+
+def timed(call):
+    begin = time.perf_counter_ns()
+    call()
+    return time.perf_counter_ns() - begin
+
+
+def checksum_of_about(ns):
+    """A call that takes about so long."""
+    part = bytes(4096)
+    each = statistics.median(timed(lambda: zlib.crc32(part)) for _ in range(1000))
+    data = bytes(int(4096 * ns / each))
+    return lambda: zlib.crc32(data)
+
+
+class Times:
+    def __init__(self, times):
+        times = sorted(times)
+        self.median = statistics.median(times)
+        self.tail = times[int(0.999 * len(times))] / self.median
+
+    def __str__(self):
+        return f"median {self.median / 1000:.1f} us, 99.9 % within {self.tail:.2f} medians"
+
+
+def in_turns(old, new, tokens, n):
+    guess = statistics.median(timed(lambda: new.feed(tokens, i, 1)) for i in range(200))
+    checksum = checksum_of_about(guess)
+    old_times, new_times, checksum_times = [], [], []
+    pairs = [(old, old_times), (new, new_times)]
+    for i in range(n):
+        at = i % len(tokens)
+        for session, times in pairs:
+            times.append(timed(lambda: session.feed(tokens, at, 1)))
+        checksum_times.append(timed(checksum))
+        pairs.reverse()  # what comes second finds the weights in the cache
+    return [Times(times) for times in (old_times, new_times, checksum_times)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default="build", help="runnel's build directory")
+    parser.add_argument("--model", default=str(ROOT / "cli" / "demo" / "runnel-demo-f16.gguf"))
+    parser.add_argument("--tokens", type=int, default=4_000_000, help="that the old session has read")
+    parser.add_argument("--turns", type=int, default=50_000, help="tokens that are timed, of each")
+    parser.add_argument("--window", type=int, default=252)
+    parser.add_argument("--cache", type=lambda text: text.split(","), default=["f16", "int8"], metavar="LIST")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+
+    library = Library(options.build / "lib" / "librunnel.so")
+    model = ctypes.c_void_p()
+    library("runnel_model_open", options.model.encode(), None, ctypes.byref(model))
+    n_vocab = library.lib.runnel_model_fact(model, 0)
+    tokens = (ctypes.c_int32 * 4096)(*tokens_for(4096, n_vocab))
+    print(f"{pathlib.Path(options.model).name}, 4 + {options.window} tokens, {options.threads} thread(s); {machine()}")
+    ok = True
+    for cache in options.cache:
+        config = library.config(
+            {"sinks": 4, "window": options.window, "cache": cache, "threads": options.threads})
+        old, new = Session(library, model, config), Session(library, model, config)
+        for _ in range(options.tokens // len(tokens)):
+            old.feed(tokens, 0, len(tokens))
+        new.feed(tokens, 0, 2 * options.window)
+        aged, fresh, checksum = in_turns(old, new, tokens, options.turns)
+        slower = aged.median / fresh.median - 1
+        print(f"{cache} cache, after {options.tokens:,} tokens: {aged}\n"
+              f"  a new session: {fresh}\n  a checksum: {checksum}")
+        for claim, found, holds in [
+            ("a token takes as long as in a new session, within 2 %", f"{100 * slower:+.2f} %",
+             abs(slower) < MOST_SLOWER),
+            ("99.9 % of the tokens take less than 2 medians", f"{aged.tail:.2f}", aged.tail < MOST_TAIL),
+        ]:
+            print(f"  {'ok ' if holds else 'NOT'} {claim}: {found}", flush=True)
+            ok = ok and holds
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
