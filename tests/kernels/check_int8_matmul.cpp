@@ -171,6 +171,20 @@ void compare_with_formula(const Case& c, const Operands& o, const Guarded<float>
   }
 }
 
+// From some token on, which need not be the first of its chunk.
+void compare_with_rest(const Kernels& kernels, const Case& c, const Operands& o, const Guarded<float>& y,
+                       Report& report) {
+  for (const std::size_t begin : Sizes{1, 5, 47, 51}) {
+    if (begin >= c.n_tok) continue;
+    Guarded<float> rest((c.n_tok - begin - 1) * c.y_stride() + c.n_rows);
+    std::fill(rest.begin(), rest.end(), untouched);
+    kernels.matmul_i8(rest.data(), c.y_stride(), o.x.tokens(begin), c.n_tok - begin, o.w);
+    report.expect(same_bits(rest.data(), &y[begin * c.y_stride()], rest.size()),
+                  "%s, %zu rows, %zu columns, %zu tokens: other bits from token %zu on", c.name(), c.n_rows,
+                  c.n_cols, c.n_tok, begin);
+  }
+}
+
 // Token by token and panel by panel.
 void compare_with_split(const Kernels& kernels, const Case& c, const Operands& o, const Guarded<float>& y,
                         Report& report) {
@@ -194,6 +208,7 @@ void check_case(const Kernels& kernels, const Case& c, Codes codes, Random& rand
   kernels.matmul_i8(y.data(), c.y_stride(), o.x, c.n_tok, o.w);
   report.expect(y.intact(), "%s: wrote before y", c.name());
   compare_with_formula(c, o, y, report);
+  compare_with_rest(kernels, c, o, y, report);
   compare_with_split(kernels, c, o, y, report);
 }
 
