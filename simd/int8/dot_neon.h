@@ -38,6 +38,7 @@ struct Dot {
       }
     };
     const auto add_two_steps = [&](size_t step) {
+      end_of_step();
       RUNNEL_UNROLL
       for (size_t v = 0; v < n_vecs; ++v) {
         const int8x16_t w0 = load(block.weights(v / panel_vecs, step, v % panel_vecs));
@@ -53,7 +54,7 @@ struct Dot {
         }
       }
     };
-    for_each_pair(n_steps, add_two_steps, add_step);
+    for_each_few<2>(n_steps, add_two_steps, add_step);
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL

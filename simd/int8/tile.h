@@ -21,14 +21,22 @@ struct BlockI8 {
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
     return w + p * w_stride + step * quant::i8_step_bytes + v * lanes * quant::i8_step_cols;
   }
+  // The inputs of a token from a step on.
+  const std::int8_t* inputs_from(size_t t, size_t step) const noexcept {
+    return x + t * quant::i8_block + step * quant::i8_step_cols;
+  }
   // The four inputs of a step as one number.
   std::int32_t inputs(size_t t, size_t step) const noexcept {
     std::int32_t four = 0;
-    __builtin_memcpy(&four, x + t * quant::i8_block + step * quant::i8_step_cols, sizeof four);
+    __builtin_memcpy(&four, inputs_from(t, step), sizeof four);
     return four;
   }
   std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
 };
+
+// GCC moves nothing across. On ARM it orders instructions before it allocates registers, and would read so
+// many weights ahead that no registers are left for the sums.
+inline void end_of_step() noexcept { __asm__ volatile(""); }
 
 // The number of steps of a block: known to the compiler for all but the last block of a row.
 using WholeBlock = std::integral_constant<size_t, block_steps>;
@@ -42,17 +50,18 @@ inline void for_each_step(size_t n_steps, F f) noexcept {
   for (size_t step = 0; step < n_steps; ++step) f(step);
 }
 
-// two(step) for pairs of steps, one(step) for an odd one at the end.
-template <class Two, class One>
-inline void for_each_pair(WholeBlock, Two two, One) noexcept {
+// several(step) for every n steps, one(step) for each of those that are left.
+template <size_t n, class Several, class One>
+inline void for_each_few(WholeBlock, Several several, One) noexcept {
+  static_assert(block_steps % n == 0);
   RUNNEL_UNROLL
-  for (size_t step = 0; step < block_steps; step += 2) two(step);
+  for (size_t step = 0; step < block_steps; step += n) several(step);
 }
-template <class Two, class One>
-inline void for_each_pair(size_t n_steps, Two two, One one) noexcept {
+template <size_t n, class Several, class One>
+inline void for_each_few(size_t n_steps, Several several, One one) noexcept {
   size_t step = 0;
-  for (; step + 2 <= n_steps; step += 2) two(step);
-  if (step < n_steps) one(step);
+  for (; step + n <= n_steps; step += n) several(step);
+  for (; step < n_steps; ++step) one(step);
 }
 
 }  // namespace

@@ -1,75 +1,226 @@
-// Int8 matrix products of ARMv8.6: one instruction multiplies 2 rows by 2 tokens over 8 inputs. Two steps of
-// a panel are zipped into pairs of rows with 8 inputs each; tokens go in pairs, an odd one with itself.
-#include "simd/int8/tile.h"
-
-namespace runnel::simd {
-namespace {
-
-struct Dot {
-  static constexpr size_t tile_panels = 1;
-  static constexpr size_t tile_tokens = 4;
-  static constexpr size_t decode_panels = 2;
-
-  // 8 inputs of tokens t and t + 1; of the first step alone, with zeros, where the second is not there.
-  template <size_t n_tok>
-  static int8x16_t inputs(const BlockI8& block, size_t t, size_t step, bool both) noexcept {
-    const auto eight = [&](size_t token) {
-      const int32x2_t first = vdup_n_s32(block.inputs(token, step));
-      return vset_lane_s32(both ? block.inputs(token, step + 1) : 0, first, 1);
-    };
-    return vreinterpretq_s8_s32(vcombine_s32(eight(t), eight(t + 1 < n_tok ? t + 1 : t)));
-  }
-
-  template <size_t n_panels, size_t n_tok, class Steps, class Take>
-  static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {
-    constexpr size_t n_vecs = n_panels * panel_vecs;
-    constexpr size_t n_pairs = (n_tok + 1) / 2;
-    int32x4_t sums[n_pairs][n_vecs][2];  // [row, token] 2 by 2, of rows 0 and 1, rows 2 and 3 of a vector
-    RUNNEL_UNROLL
-    for (size_t i = 0; i < n_pairs; ++i) {
-      RUNNEL_UNROLL
-      for (size_t v = 0; v < n_vecs; ++v) sums[i][v][0] = sums[i][v][1] = vdupq_n_s32(0);
-    }
-    const auto add = [&](size_t step, bool both) {
-      int8x16_t x[n_pairs];
-      RUNNEL_UNROLL
-      for (size_t i = 0; i < n_pairs; ++i) x[i] = inputs<n_tok>(block, 2 * i, step, both);
-      RUNNEL_UNROLL
-      for (size_t v = 0; v < n_vecs; ++v) {
-        const I32 w0 = load_i32(block.weights(v / panel_vecs, step, v % panel_vecs));
-        const I32 w1 = both ? load_i32(block.weights(v / panel_vecs, step + 1, v % panel_vecs)) : I32(0);
-        const int8x16_t low = vreinterpretq_s8_s32(vzip1q_s32(w0, w1));
-        const int8x16_t high = vreinterpretq_s8_s32(vzip2q_s32(w0, w1));
-        RUNNEL_UNROLL
-        for (size_t i = 0; i < n_pairs; ++i) {
-          sums[i][v][0] = vmmlaq_s32(sums[i][v][0], low, x[i]);
-          sums[i][v][1] = vmmlaq_s32(sums[i][v][1], high, x[i]);
-        }
-      }
-    };
-    for_each_pair(
-        n_steps, [&](size_t step) { add(step, true); }, [&](size_t step) { add(step, false); });
-    RUNNEL_UNROLL
-    for (size_t t = 0; t < n_tok; ++t) {
-      RUNNEL_UNROLL
-      for (size_t v = 0; v < n_vecs; ++v) {
-        const auto& pair = sums[t / 2][v];
-        take(t, v / panel_vecs, v % panel_vecs,
-             t % 2 == 0 ? vuzp1q_s32(pair[0], pair[1]) : vuzp2q_s32(pair[0], pair[1]));
-      }
-    }
-  }
-};
-
-}  // namespace
-}  // namespace runnel::simd
-
+// Int8 matrix products of ARMv8.6: one instruction multiplies 2 rows by 2 tokens over 8 inputs. For that, two
+// steps of a panel have to be zipped into pairs of rows with 8 inputs each, which costs about as much as it
+// saves unless many tokens share it: so a stretch of a panel is zipped once for all tokens of a call, whose
+// sums wait in y from one stretch to the next. Few tokens are left to the dot products of ARMv8.2.
+#include "simd/int8/dot_dotprod.h"
 #include "simd/int8/matmul.h"
 #include "simd/int8/peak.h"
 
 namespace runnel::simd {
+namespace {
+
+constexpr size_t least_tokens = 8;
+constexpr size_t tile_tokens = 4;
+constexpr size_t n_pairs = tile_tokens / 2;
+constexpr size_t zipped_blocks = 32;  // 16 KiB of weights, in the L1 cache
+static_assert(zipped_blocks % WideGroups::blocks == 0);
+
+// Codes of a stretch: [block][pair of steps][row][8 inputs], zeros where there are no inputs.
+using Zipped = std::int8_t[zipped_blocks * block_bytes];
+
+inline void zip(Zipped& zipped, const std::int8_t* w, size_t n_cols) noexcept {
+  const size_t n_steps = (n_cols + quant::i8_step_cols - 1) / quant::i8_step_cols;
+  for (size_t step = 0; step < quant::i8_blocks(n_cols) * block_steps; step += 2) {
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) {
+      const auto four = [&](size_t s) {
+        return s < n_steps ? load_i32(w + s * quant::i8_step_bytes + v * lanes * quant::i8_step_cols)
+                           : I32(0);
+      };
+      const int32x4x2_t both{{four(step), four(step + 1)}};
+      vst2q_s32(reinterpret_cast<std::int32_t*>(zipped + step * quant::i8_step_bytes + 2 * v * sizeof(I32)),
+                both);
+    }
+  }
+}
+
+// Numbers of 2 rows and 2 tokens: row 0 of both tokens, then row 1. The second of two has rows 2 and 3 of a
+// vector.
+using PairSums = F32[n_pairs][panel_vecs][2];
+
+inline void clear(PairSums& sums) noexcept {
+  RUNNEL_UNROLL
+  for (size_t i = 0; i < n_pairs; ++i) {
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) sums[i][v][0] = sums[i][v][1] = F32(0.0f);
+  }
+}
+
+// y += dots * scale(i, v, half)
+template <class Scale>
+inline void add_pairs(PairSums& y, const BlockI8& block, Scale scale) noexcept {
+  int32x4_t dots[n_pairs][panel_vecs][2];
+  RUNNEL_UNROLL
+  for (size_t i = 0; i < n_pairs; ++i) {
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) dots[i][v][0] = dots[i][v][1] = vdupq_n_s32(0);
+  }
+  RUNNEL_UNROLL
+  for (size_t step = 0; step < block_steps; step += 2) {
+    end_of_step();
+    int8x16_t x[n_pairs];
+    RUNNEL_UNROLL
+    for (size_t i = 0; i < n_pairs; ++i)
+      x[i] =
+          vcombine_s8(vld1_s8(block.inputs_from(2 * i, step)), vld1_s8(block.inputs_from(2 * i + 1, step)));
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) {
+      RUNNEL_UNROLL
+      for (size_t half = 0; half < 2; ++half) {
+        const int8x16_t w = vld1q_s8(block.w + step * quant::i8_step_bytes + (2 * v + half) * sizeof(I32));
+        RUNNEL_UNROLL
+        for (size_t i = 0; i < n_pairs; ++i) dots[i][v][half] = vmmlaq_s32(dots[i][v][half], w, x[i]);
+      }
+    }
+  }
+  RUNNEL_UNROLL
+  for (size_t v = 0; v < panel_vecs; ++v) {
+    RUNNEL_UNROLL
+    for (size_t half = 0; half < 2; ++half) {
+      RUNNEL_UNROLL
+      for (size_t i = 0; i < n_pairs; ++i)
+        y[i][v][half] = fmadd(to_float(dots[i][v][half]), scale(i, v, half), y[i][v][half]);
+    }
+  }
+}
+
+// Scales as the sums lie.
+inline F32 x_scale(const Tile& tile, size_t i, size_t b) noexcept {
+  const float32x2_t two = vld1_f32(tile.x.scales + tile.x.place(b) + 2 * i);
+  return vcombine_f32(two, two);
+}
+template <class Groups>
+inline F32 w_scale(const Tile& tile, size_t v, size_t half, size_t group) noexcept {
+  const F32 four = tile.w_scale<Groups>(0, v, group);
+  return half == 0 ? vzip1q_f32(four, four) : vzip2q_f32(four, four);
+}
+
+// y += the stretch, whose last block is filled up with zeros.
+inline void add_stretch(WideGroups, PairSums& y, const Tile& tile) noexcept {
+  const size_t n_blocks = tile.stretch.end;
+  for (size_t begin = 0; begin < n_blocks; begin += WideGroups::blocks) {
+    PairSums part;
+    clear(part);
+    for (size_t b = begin; b < std::min(begin + WideGroups::blocks, n_blocks); ++b)
+      add_pairs(part, tile.block(b), [&](size_t i, size_t, size_t) { return x_scale(tile, i, b); });
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) {
+      RUNNEL_UNROLL
+      for (size_t half = 0; half < 2; ++half) {
+        const F32 scale = w_scale<WideGroups>(tile, v, half, begin / WideGroups::blocks);
+        RUNNEL_UNROLL
+        for (size_t i = 0; i < n_pairs; ++i) y[i][v][half] = fmadd(part[i][v][half], scale, y[i][v][half]);
+      }
+    }
+  }
+}
+inline void add_stretch(NarrowGroups, PairSums& y, const Tile& tile) noexcept {
+  for (size_t b = 0; b < tile.stretch.end; ++b) {
+    add_pairs(y, tile.block(b), [&](size_t i, size_t v, size_t half) {
+      return x_scale(tile, i, b) * w_scale<NarrowGroups>(tile, v, half, b);
+    });
+  }
+}
+
+// 4 tokens. `whole` has all columns of the panel; part those of the stretch, with zipped codes.
+template <class Groups>
+inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const Tile& part, size_t n_rows,
+                             bool is_first, bool is_last) noexcept {
+  PairSums sums;
+  clear(sums);
+  if (!is_first) {
+    RUNNEL_UNROLL
+    for (size_t i = 0; i < n_pairs; ++i) {
+      Sums<1, 2> two;
+      clear<1, 2>(two);
+      load_rows<1>(two[0], y + 2 * i * y_stride, n_rows);
+      load_rows<1>(two[1], y + (2 * i + 1) * y_stride, n_rows);
+      RUNNEL_UNROLL
+      for (size_t v = 0; v < panel_vecs; ++v) {
+        sums[i][v][0] = vzip1q_f32(two[0][0][v], two[1][0][v]);
+        sums[i][v][1] = vzip2q_f32(two[0][0][v], two[1][0][v]);
+      }
+    }
+  }
+  add_stretch(Groups(), sums, part);
+  F32 rows[tile_tokens][1][panel_vecs];
+  RUNNEL_UNROLL
+  for (size_t i = 0; i < n_pairs; ++i) {
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) {
+      rows[2 * i][0][v] = vuzp1q_f32(sums[i][v][0], sums[i][v][1]);
+      rows[2 * i + 1][0][v] = vuzp2q_f32(sums[i][v][0], sums[i][v][1]);
+    }
+  }
+  for (size_t t = 0; t < tile_tokens; ++t) {
+    if (is_last) add_carried<Groups, 1>(rows[t], whole, t);
+    store_rows<1>(y + t * y_stride, rows[t], n_rows);
+  }
+}
+
+// The blocks from `begin` on of the same tokens; nothing is carried.
+inline quant::ActivationsI8 columns(quant::ActivationsI8 x, size_t begin, size_t n_cols) noexcept {
+  const size_t skipped = begin * x.width;
+  x.n_cols = n_cols;
+  x.codes += skipped * quant::i8_block;
+  x.scales += skipped;
+  return x;
+}
+
+template <class Groups>
+inline void multiply_zipped(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                            const quant::PanelsI8& w) noexcept {
+  constexpr size_t stretch_cols = zipped_blocks * quant::i8_block;
+  for (size_t row = 0; row < w.shape.n_rows; row += panel_rows) {
+    const size_t n_rows = std::min(panel_rows, w.shape.n_rows - row);
+    const quant::PanelsI8 panel = w.rows(row, n_rows);
+    size_t begin = 0;  // block
+    bool is_last = false;
+    do {
+      const size_t n_cols = std::min(stretch_cols, x.n_cols - begin * quant::i8_block);
+      is_last = begin * quant::i8_block + n_cols == x.n_cols;
+      alignas(64) Zipped zipped;
+      zip(zipped, panel.codes + begin * block_bytes, n_cols);
+      const std::uint16_t* const scales = panel.scales + begin / Groups::blocks * panel_rows;
+      for (size_t t = 0; t < n_tok;) {
+        Tile whole{panel.codes, panel.scales, 0, 0, x.tokens(t), {0, quant::i8_blocks(x.n_cols)}, nullptr, 0};
+        size_t n = std::min(n_tok - t, whole.x.n_in_chunk());
+        for (; n >= tile_tokens; n -= tile_tokens, t += tile_tokens) {
+          const Tile part{
+              zipped,  scales, 0, 0, columns(whole.x, begin, n_cols), {0, quant::i8_blocks(n_cols)},
+              nullptr, 0};
+          multiply_stretch<Groups>(y + t * y_stride + row, y_stride, whole, part, n_rows, begin == 0,
+                                   is_last);
+          whole.x = whole.x.tokens(tile_tokens);
+        }
+        if (is_last && n != 0) {  // all columns at once
+          float* rest = y + t * y_stride + row;
+          multiply_chunk<DotSdot, Groups, 1, tile_tokens / 2>(rest, y_stride, whole, n, n_rows);
+        }
+        t += n;
+      }
+      begin += zipped_blocks;
+    } while (!is_last);
+  }
+}
+
+void matmul_i8_smmla(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                     const quant::PanelsI8& w) noexcept {
+  if (n_tok < least_tokens) return matmul_i8<DotSdot>(y, y_stride, x, n_tok, w);
+  const size_t most = pass_tokens(n_tok, quant::i8_blocks(x.n_cols));
+  for (size_t t = 0; t < n_tok; t += most) {
+    const size_t n = std::min(most, n_tok - t);
+    if (w.shape.variant == quant::VariantI8::g32) {
+      multiply_zipped<NarrowGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
+    } else {
+      multiply_zipped<WideGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
+    }
+  }
+}
+
+}  // namespace
 
 extern const Kernels kernels_i8mm;
-const Kernels kernels_i8mm{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<Dot>};
+const Kernels kernels_i8mm{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8_smmla};
 
 }  // namespace runnel::simd

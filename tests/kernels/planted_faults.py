@@ -51,10 +51,14 @@ FAULTS = [
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (!tile.is_first()) {", "if (false) {", "matmul_i8"),  # stretches
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (tile.is_last()) add_carried", "add_carried", "matmul_i8"),
     ("avx512vnni", "simd/int8/matmul.h", "r + lanes <= n ? load(y + r) : load_n(y + r, n - r)", "load(y + r)", "matmul_i8"),
-    ("dotprod", "simd/isa/dotprod.cpp", "vdotq_s32(sums[t][v], w, x[t])", "vdotq_s32(sums[0][v], w, x[t])", "matmul_i8"),
-    ("i8mm", "simd/isa/i8mm.cpp", "t + 1 < n_tok ? t + 1 : t", "t", "matmul_i8"),
-    ("i8mm", "simd/isa/i8mm.cpp", "both ? block.inputs(token, step + 1) : 0", "block.inputs(token, step + 1)",
+    ("dotprod", "simd/int8/dot_dotprod.h", "vdotq_laneq_s32(sums[t][v], w, x[t]", "vdotq_laneq_s32(sums[0][v], w, x[t]",
      "matmul_i8"),
+    ("dotprod i8mm", "simd/int8/dot_dotprod.h", "integral_constant<int, 3>", "integral_constant<int, 2>", "matmul_i8"),
+    ("i8mm", "simd/isa/i8mm.cpp", "s < n_steps ?", "true ?", "matmul_i8"),  # reads what is not there
+    ("i8mm", "simd/isa/i8mm.cpp", "if (!is_first)", "if (false)", "matmul_i8"),  # what earlier stretches added up
+    ("i8mm", "simd/isa/i8mm.cpp", "if (is_last) add_carried", "add_carried", "matmul_i8"),  # once for each stretch
+    ("i8mm", "simd/isa/i8mm.cpp", "begin * x.width", "begin * quant::i8_chunk", "matmul_i8"),
+    ("i8mm", "simd/isa/i8mm.cpp", "+ begin / Groups::blocks * panel_rows", "", "matmul_i8"),  # the first stretch's scales
     ("avx2 avx512 neon", "simd/int8/quantize.h", "n_full && !has_carried", "n_full", "quantize_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "> (n - 1) / 2)", "> n / 2)", "quantize_i8"),  # the upper median
     ("avx2 avx512 neon", "simd/int8/quantize.h", "max < quant::i8_least_max", "max <= 0.0f", "quantize_i8"),
