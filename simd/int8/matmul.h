@@ -40,6 +40,18 @@ inline void clear(Sums<n_panels, n_tok>& sums) noexcept {
   }
 }
 
+template <size_t n_panels, size_t n_tok>
+inline void copy(Sums<n_panels, n_tok>& to, const Sums<n_panels, n_tok>& from) noexcept {
+  RUNNEL_UNROLL
+  for (size_t t = 0; t < n_tok; ++t) {
+    RUNNEL_UNROLL
+    for (size_t p = 0; p < n_panels; ++p) {
+      RUNNEL_UNROLL
+      for (size_t v = 0; v < panel_vecs; ++v) to[t][p][v] = from[t][p][v];
+    }
+  }
+}
+
 // The two variants of the weights.
 struct WideGroups {
   static constexpr size_t blocks = 4;
@@ -197,15 +209,18 @@ inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_
   for (size_t t = 0; t < n_tok; ++t) {
     for (size_t r = 0; r < n_panels * panel_rows; r += panel_rows) prefetch_to_write(y + t * y_stride + r);
   }
-  Sums<n_panels, n_tok> sums;
-  clear<n_panels, n_tok>(sums);
+  Sums<n_panels, n_tok> kept;  // what is picked by number lies in memory: `sums` would, in every block
+  clear<n_panels, n_tok>(kept);
   if (!tile.is_first()) {
-    for (size_t t = 0; t < n_tok; ++t) load_rows<n_panels>(sums[t], y + t * y_stride, n_rows);
+    for (size_t t = 0; t < n_tok; ++t) load_rows<n_panels>(kept[t], y + t * y_stride, n_rows);
   }
+  Sums<n_panels, n_tok> sums;
+  copy<n_panels, n_tok>(sums, kept);
   add_all_blocks<Dot, Groups, n_panels, n_tok>(sums, tile);
+  copy<n_panels, n_tok>(kept, sums);
   for (size_t t = 0; t < n_tok; ++t) {
     Sums<n_panels, 1> sum;  // in registers, which the addition of one carried entry after the other needs
-    std::copy_n(&sums[t][0][0], n_panels * panel_vecs, &sum[0][0][0]);
+    std::copy_n(&kept[t][0][0], n_panels * panel_vecs, &sum[0][0][0]);
     if (tile.is_last()) add_carried<Groups, n_panels>(sum[0], tile, t);
     store_rows<n_panels>(y + t * y_stride, sum[0], n_rows);
   }
