@@ -85,6 +85,15 @@ struct DotAmx : DotVnni {
     _tile_stored(3, dots[3], tile_row_bytes);
   }
 
+  // Not a loop, in which the sums would go through memory.
+  template <class F>
+  static void for_each_of_four(F f) noexcept {
+    f(0);
+    f(1);
+    f(2);
+    f(3);
+  }
+
   // sums += the dots of a block, each token's times its scale.
   template <class Scale>
   static void add_dots(Sums<1, tile_rows>& sums, const Dots& dots, Scale scale) noexcept {
@@ -103,18 +112,16 @@ struct DotAmx : DotVnni {
       if constexpr (std::is_same_v<Groups, WideGroups>) {
         Sums<n_panels, n_tok> part;
         clear<n_panels, n_tok>(part);
-        RUNNEL_UNROLL
-        for (size_t i = 0; i < 4; ++i)
-          add_dots(part, dots[i], [&](size_t t) { return tile.x_scale(t, b + i); });
+        for_each_of_four(
+            [&](size_t i) { add_dots(part, dots[i], [&](size_t t) { return tile.x_scale(t, b + i); }); });
         const F32 w_scale = tile.w_scale<WideGroups>(0, 0, b / WideGroups::blocks);
         RUNNEL_UNROLL
         for (size_t t = 0; t < n_tok; ++t) y[t][0][0] = fmadd(part[t][0][0], w_scale, y[t][0][0]);
       } else {
-        RUNNEL_UNROLL
-        for (size_t i = 0; i < 4; ++i) {
+        for_each_of_four([&](size_t i) {
           const F32 w_scale = tile.w_scale<NarrowGroups>(0, 0, b + i);
           add_dots(y, dots[i], [&](size_t t) { return tile.x_scale(t, b + i) * w_scale; });
-        }
+        });
       }
     }
     return b;
