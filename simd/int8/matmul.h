@@ -12,9 +12,10 @@
 //     // on of panel p.
 //     template <size_t n_panels, size_t n_tok, class Steps, class Take>
 //     static void block(const BlockI8& block, Steps n_steps, Take take) noexcept;
-//     // May be missing. Adds blocks of the tile from its first on to y, whole groups of them; returns how
-//     many. template <class Groups, size_t n_panels, size_t n_tok> static size_t add_groups(Sums<n_panels,
-//     n_tok>& y, const Tile& tile) noexcept;
+//     // May be missing. Adds blocks of the tile to y, whole groups of them, from its first on; returns the
+//     // block where it stopped.
+//     template <class Groups, size_t n_panels, size_t n_tok>
+//     static size_t add_groups(Sums<n_panels, n_tok>& y, const Tile& tile) noexcept;
 //   };
 #pragma once
 #include <algorithm>
@@ -270,13 +271,14 @@ inline void multiply_tokens(float* y, size_t y_stride, Tile tile, size_t n_left,
   }
 }
 
-// Rows [*begin, w.shape.n_rows), n_panels at a time as long as there are that many (or one more row than
+// Rows [begin, w.shape.n_rows), n_panels at a time as long as there are that many (or one more row than
 // none, if `last`: panels that are not there are replaced by the one that is, and their sums are not stored).
 template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
 inline size_t multiply_panels(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                               const quant::PanelsI8& w, const Stretch& stretch, size_t begin,
                               bool last) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
+  // Of each panel with each tile, so that all of the next ones are there in time; whole cache lines below.
   const size_t ahead_bytes = n_tok == 1 || n_tok < max_tokens
                                  ? 0
                                  : (stretch.end - stretch.begin) * block_bytes / (n_tok / max_tokens) + 63;

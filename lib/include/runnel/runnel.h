@@ -59,7 +59,10 @@ RUNNEL_API const char* runnel_version(void);
 
 /* ---- the machine --------------------------------------------------------------------------------------- */
 
-/* Name of the kernel row in use ("avx512", "avx2", "neon", "scalar"...). */
+/* Name of the kernel row in use ("avx512", "avx2", "neon", "scalar"...). On a processor with AMX the library
+ * asks Linux for the tile registers (arch_prctl, ARCH_REQ_XCOMP_PERM); a process that has them cannot set
+ * alternate signal stacks smaller than getauxval(AT_MINSIGSTKSZ) any more, and one that has set such stacks
+ * before is refused the registers and runs without. Built without the row "amx" it does not ask. */
 RUNNEL_API const char* runnel_isa(void);
 
 /* The i-th kernel row this CPU can run, best first; NULL past the end. A config's "isa" takes these names. */
