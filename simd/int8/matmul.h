@@ -279,9 +279,11 @@ inline size_t multiply_panels(float* y, size_t y_stride, const quant::Activation
                               bool last) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
   // Of each panel with each tile, so that all of the next ones are there in time; whole cache lines below.
-  const size_t ahead_bytes = n_tok == 1 || n_tok < max_tokens
-                                 ? 0
-                                 : (stretch.end - stretch.begin) * block_bytes / (n_tok / max_tokens) + 63;
+  // Too few tiles would wait for it instead.
+  constexpr size_t least_tiles = 4;
+  const size_t n_tiles = max_tokens == 1 ? 0 : n_tok / max_tokens;
+  const size_t ahead_bytes =
+      n_tiles < least_tiles ? 0 : (stretch.end - stretch.begin) * block_bytes / n_tiles + 63;
   for (; begin + rows <= w.shape.n_rows || (last && begin < w.shape.n_rows); begin += rows) {
     const size_t n_rows = std::min(rows, w.shape.n_rows - begin);
     const quant::PanelsI8 part = w.rows(begin, n_rows);
