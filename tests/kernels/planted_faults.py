@@ -30,7 +30,7 @@ FAULTS = [
      "to_float(dots) * scale(t, p, v) + y[t][p][v]", "matmul_i8"),  # rounded twice
     ("avx2 avx512vnni neon", "simd/int8/matmul.h", "begin / WideGroups::blocks)", "begin / WideGroups::blocks / 2)",
      "matmul_i8"),  # scales of another group
-    ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "if (n_whole < std::min(end, tile.n_blocks())) add(n_whole, tile.last_steps());", "", "matmul_i8"),
+    ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "if (end_whole < end) add(end_whole, tile.last_steps());", "", "matmul_i8"),
     ("avx2 avx512vnni i8mm", "simd/int8/matmul.h", "i < tile.x.n_carried[t]", "i + 1 < tile.x.n_carried[t]", "matmul_i8"),
     ("avx512vnni neon", "simd/int8/matmul.h", "index % quant::i8_step_cols)", "0)", "matmul_i8"),  # another column
     ("avx2 avx512vnni", "simd/int8/matmul.h", "store_n(y + r, sums[p][v], n - r)", "store(y + r, sums[p][v])", "matmul_i8"),
