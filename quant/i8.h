@@ -156,17 +156,15 @@ RUNNEL_I8_INLINE std::size_t i8_room(std::size_t n_tok) noexcept {
 // `width`, i8_width() of all the tokens there are; inside a chunk the same block of all tokens lies together:
 // what a tile of the product reads of a block is one piece.
 //
-//   codes    int8 [n_chunks][n_blocks][width][32]     zeros from n_cols on
+//   codes    int8 [n_chunks][n_blocks][width][32]   zeros from n_cols on
 //   scales   f32  [n_chunks][n_blocks][width]
-//   offsets  i32  [n_chunks][n_blocks][width]         -128 * the sum of the block's codes: where a sum starts
-//   if an
-//                                                     instruction set multiplies unsigned by signed bytes and
-//                                                     so takes code + 128 for each weight
-//   carried       [n_tok][i8_max_carried(n_cols)]     by ascending index
+//   offsets  i32  [n_chunks][n_blocks][width]       -128 * the sum of the block's codes
+//   carried       [n_tok][i8_max_carried(n_cols)]   by ascending index
 //   n_carried     [n_tok]
-//   maxima   f32  [n_tok][n_blocks]                   largest magnitude in a block, for choosing the carried
-//   entries
+//   maxima   f32  [n_tok][n_blocks]                 largest magnitude in a block, to choose what is carried
 //
+// A sum starts at the offset if an instruction set multiplies unsigned by signed bytes and so takes code +
+// 128 for each weight.
 // A row with a NaN or an infinity has codes 0, scales NaN and nothing carried, so that its products are NaN.
 // The memory is the owner's; the quantising kernel writes all of its tokens but the unused ones of `carried`.
 struct ActivationsI8 {

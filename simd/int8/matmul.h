@@ -340,19 +340,29 @@ inline void multiply_pass(float* y, size_t y_stride, const quant::ActivationsI8&
   } while (begin < n_blocks);
 }
 
-template <class Dot>
-void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-               const quant::PanelsI8& w) noexcept {
+// multiply(Groups(), y, x, n_tok) for each pass.
+template <class Multiply>
+inline void for_each_pass(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                          quant::VariantI8 variant, Multiply multiply) noexcept {
   if (n_tok == 0) return;
   const size_t most = pass_tokens(n_tok, quant::i8_blocks(x.n_cols));
   for (size_t t = 0; t < n_tok; t += most) {
     const size_t n = std::min(most, n_tok - t);
-    if (w.shape.variant == quant::VariantI8::g32) {
-      multiply_pass<Dot, NarrowGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
+    if (variant == quant::VariantI8::g32) {
+      multiply(NarrowGroups(), y + t * y_stride, x.tokens(t), n);
     } else {
-      multiply_pass<Dot, WideGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
+      multiply(WideGroups(), y + t * y_stride, x.tokens(t), n);
     }
   }
+}
+
+template <class Dot>
+void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+               const quant::PanelsI8& w) noexcept {
+  for_each_pass(y, y_stride, x, n_tok, w.shape.variant,
+                [&](auto groups, float* part, const quant::ActivationsI8& tokens, size_t n) {
+                  multiply_pass<Dot, decltype(groups)>(part, y_stride, tokens, n, w);
+                });
 }
 
 }  // namespace

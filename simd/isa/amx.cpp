@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "simd/hide.h"
-#include "simd/int8/dot_avx512vnni.h"
+#include "simd/int8/dot_vnni.h"
 #include "simd/int8/matmul.h"
 
 namespace runnel::simd {
@@ -42,7 +42,9 @@ class TileShapes {
   static_assert(sizeof config_ == 64);
 };
 
-struct DotAmx : DotVnni {
+using DotFew = DotVnni<2, 8>;  // for fewer tokens than a tile has
+
+struct DotAmx : DotFew {
   static constexpr size_t tile_panels = 1;
   static constexpr size_t tile_tokens = tile_rows;
   static constexpr size_t decode_panels = 1;
@@ -130,7 +132,7 @@ struct DotAmx : DotVnni {
 
 void matmul_i8_amx(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                    const quant::PanelsI8& w) noexcept {
-  if (n_tok < tile_rows) return matmul_i8<DotVnni>(y, y_stride, x, n_tok, w);
+  if (n_tok < tile_rows) return matmul_i8<DotFew>(y, y_stride, x, n_tok, w);
   TileShapes shapes;
   DotAmx::set(shapes);
   matmul_i8<DotAmx>(y, y_stride, x, n_tok, w);

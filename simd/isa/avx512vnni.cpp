@@ -1,11 +1,11 @@
 // AVX-512 with dot products of bytes.
-#include "simd/int8/dot_avx512vnni.h"
+#include "simd/int8/dot_vnni.h"
 #include "simd/int8/matmul.h"
 #include "simd/int8/peak.h"
 
 namespace runnel::simd {
 
 extern const Kernels kernels_avx512vnni;
-const Kernels kernels_avx512vnni{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<DotVnni>};
+const Kernels kernels_avx512vnni{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<DotVnni<2, 8>>};
 
 }  // namespace runnel::simd

@@ -207,15 +207,10 @@ inline void multiply_zipped(float* y, size_t y_stride, const quant::ActivationsI
 void matmul_i8_smmla(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                      const quant::PanelsI8& w) noexcept {
   if (n_tok < least_tokens) return matmul_i8<DotSdot>(y, y_stride, x, n_tok, w);
-  const size_t most = pass_tokens(n_tok, quant::i8_blocks(x.n_cols));
-  for (size_t t = 0; t < n_tok; t += most) {
-    const size_t n = std::min(most, n_tok - t);
-    if (w.shape.variant == quant::VariantI8::g32) {
-      multiply_zipped<NarrowGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
-    } else {
-      multiply_zipped<WideGroups>(y + t * y_stride, y_stride, x.tokens(t), n, w);
-    }
-  }
+  for_each_pass(y, y_stride, x, n_tok, w.shape.variant,
+                [&](auto groups, float* part, const quant::ActivationsI8& tokens, size_t n) {
+                  multiply_zipped<decltype(groups)>(part, y_stride, tokens, n, w);
+                });
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ FAULTS = [
     ("avx512vnni neon", "simd/int8/matmul.h", "index % quant::i8_step_cols)", "0)", "matmul_i8"),  # another column
     ("avx2 avx512vnni", "simd/int8/matmul.h", "store_n(y + r, sums[p][v], n - r)", "store(y + r, sums[p][v])", "matmul_i8"),
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
-    ("avx512vnni", "simd/int8/dot_avx512vnni.h", "_mm512_set1_epi32(block.offset(t))", "_mm512_setzero_si512()", "matmul_i8"),
-    ("avxvnni", "simd/isa/avxvnni.cpp", "_mm256_set1_epi8(-128)", "_mm256_set1_epi8(127)", "matmul_i8"),
+    ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "I32(block.offset(t))", "I32(0)", "matmul_i8"),
+    ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "0x80808080u", "0x7f7f7f7fu", "matmul_i8"),
     ("avx2", "simd/int8/dot_avx2.h", "_mm256_sign_epi8(_mm256_set1_epi32(block.inputs(t, step)), w)",
      "_mm256_set1_epi32(block.inputs(t, step))", "matmul_i8"),
     ("avx2", "simd/int8/dot_avx2.h", "_mm256_abs_epi8(w)", "_mm256_min_epu8(_mm256_abs_epi8(w), _mm256_set1_epi8(127))",

@@ -1,0 +1,48 @@
+// The int8 dot of AVX-512 VNNI and AVX-VNNI: one instruction multiplies 4 unsigned by 4 signed bytes in each
+// lane and adds them up. Weights are made unsigned by adding 128; the sums start at -128 times the sum of the
+// activations' codes.
+#pragma once
+#include "simd/int8/bytes.h"
+#include "simd/int8/tile.h"
+
+namespace runnel::simd {
+namespace {
+
+template <size_t panels, size_t tokens>
+struct DotVnni {
+  static constexpr size_t tile_panels = panels;
+  static constexpr size_t tile_tokens = tokens;
+  static constexpr size_t decode_panels = 4;
+
+  template <size_t n_panels, size_t n_tok, class Steps, class Take>
+  static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {
+    constexpr size_t n_vecs = n_panels * panel_vecs;
+    const I32 sign_bits(static_cast<std::int32_t>(0x80808080u));
+    Bytes sums[n_tok][n_vecs];
+    RUNNEL_UNROLL
+    for (size_t t = 0; t < n_tok; ++t) {
+      RUNNEL_UNROLL
+      for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = I32(block.offset(t));
+    }
+    for_each_step(n_steps, [&](size_t step) {
+      Bytes w[n_vecs];
+      RUNNEL_UNROLL
+      for (size_t v = 0; v < n_vecs; ++v)
+        w[v] = load_i32(block.weights(v / panel_vecs, step, v % panel_vecs)) ^ sign_bits;
+      RUNNEL_UNROLL
+      for (size_t t = 0; t < n_tok; ++t) {
+        const Bytes x = I32(block.inputs(t, step));
+        RUNNEL_UNROLL
+        for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = add_dots(sums[t][v], w[v], x);
+      }
+    });
+    RUNNEL_UNROLL
+    for (size_t t = 0; t < n_tok; ++t) {
+      RUNNEL_UNROLL
+      for (size_t v = 0; v < n_vecs; ++v) take(t, v / panel_vecs, v % panel_vecs, sums[t][v]);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace runnel::simd
