@@ -46,6 +46,7 @@ inline void prefetch_l2(const void* p) noexcept { __builtin_prefetch(p, 0, 2); }
 //   load_f16_n, load_bf16_n, store_f16_n
 //   rotate_pairs            one vector of adjacent pairs: (a, b) -> (a cos - b sin, b cos + a sin)
 //   F32x4, sum4, store4     four sums over all lanes at once
+//   reduce_max              over all lanes
 //   transpose4              out[j * out_stride + i] = in[i * in_stride + j], i, j < 4
 
 // A part of a vector goes through memory where the instruction set cannot mask.
@@ -118,6 +119,7 @@ inline __m128 sum4(F32 a, F32 b, F32 c, F32 d) noexcept {
   const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(sums), _mm512_extractf32x8_ps(sums, 1));
   return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
+inline float reduce_max(F32 v) noexcept { return _mm512_reduce_max_ps(v); }
 
 #elif defined(__AVX2__)
 
@@ -162,6 +164,11 @@ inline __m128 sum4(F32 a, F32 b, F32 c, F32 d) noexcept {
   const __m256 sums = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
   return _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
 }
+inline float reduce_max(F32 v) noexcept {
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
 
 #elif defined(__aarch64__)
 
@@ -198,6 +205,7 @@ inline F32 rotate_pairs(F32 x, const float* cos, const float* sin) noexcept {
 inline float32x4_t sum4(F32 a, F32 b, F32 c, F32 d) noexcept {
   return vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d));
 }
+inline float reduce_max(F32 v) noexcept { return vmaxvq_f32(v); }
 
 #endif
 
@@ -264,14 +272,6 @@ inline float sum(F32 v) noexcept {
   float four[4];
   store4(four, sum4(v, v, v, v));
   return four[0];
-}
-
-inline float reduce_max(F32 v) noexcept {
-  float all[lanes];
-  store(all, v);
-  float max = all[0];
-  for (size_t i = 1; i < lanes; ++i) max = all[i] > max ? all[i] : max;
-  return max;
 }
 
 // Loads of each format under one name, for kernels that are the same for several.

@@ -1,6 +1,7 @@
 // Kernels that take each number (or pair) by itself. The last, partial vector goes through the same
 // operations as the whole ones, so that a number has the same bits wherever a split of the work puts it.
 #pragma once
+#include "simd/float/exp.h"
 #include "simd/vec.h"
 
 namespace runnel::simd {
@@ -34,14 +35,14 @@ void scale(float* x, float a, size_t n) noexcept {
 }
 
 // x / (1 + exp(-x)). For very negative x exp overflows to infinity, and the quotient goes to -0 as it should.
-inline F32 silu_of(F32 x) noexcept { return x / (F32(1.0f) + xsimd::exp(-x)); }
+inline F32 silu_of(F32 x) noexcept { return x / (F32(1.0f) + exp(-x)); }
 
 // Hendrycks and Gimpel 2016: 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3). As 1 + tanh(u) =
 // 2 / (1 + exp(-2u)), there is nothing to cancel for negative x.
 inline F32 gelu_of(F32 x) noexcept {
   const F32 minus_2_sqrt_2_over_pi(-1.5957691216057308f);
   const F32 cubic = fmadd(F32(0.044715f) * x * x, x, x);
-  return x / (F32(1.0f) + xsimd::exp(minus_2_sqrt_2_over_pi * cubic));
+  return x / (F32(1.0f) + exp(minus_2_sqrt_2_over_pi * cubic));
 }
 
 void silu_mul(float* y, const float* gate, const float* up, size_t n) noexcept {

@@ -1,6 +1,7 @@
 // Softmax, whole and in steps.
 #pragma once
 #include "simd/float/elementwise.h"
+#include "simd/float/exp.h"
 #include "simd/vec.h"
 
 namespace runnel::simd {
@@ -20,12 +21,12 @@ inline float exp_and_sum(float* x, size_t n, float max) noexcept {
   F32 total(0.0f);
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const F32 e = xsimd::exp(load(x + i) - F32(max));
+    const F32 e = exp(load(x + i) - F32(max));
     store(x + i, e);
     total += e;
   }
   if (i < n) {
-    const F32 e = xsimd::exp(load_n(x + i, n - i, -infinity) - F32(max));
+    const F32 e = exp(load_n(x + i, n - i, -infinity) - F32(max));
     store_n(x + i, e, n - i);
     total += e;
   }
@@ -38,7 +39,7 @@ float softmax_step(float* s, size_t n, float* max, float* sum) noexcept {
     for (size_t i = 0; i < n; ++i) s[i] = 0.0f;
     return 1.0f;
   }
-  const float rescale = xsimd::exp(F32(*max - new_max)).get(0);
+  const float rescale = new_max == *max ? 1.0f : exp(F32(*max - new_max)).get(0);
   *sum = *sum * rescale + exp_and_sum(s, n, new_max);
   *max = new_max;
   return rescale;
