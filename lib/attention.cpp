@@ -7,7 +7,8 @@
 namespace runnel {
 namespace {
 
-constexpr std::size_t block = 64;      // keys whose scores are held at a time
+// Scores are held for a run of keys at a time, in rows of so many.
+constexpr std::size_t score_stride = KeyRun::max;
 constexpr std::size_t tile_rows = 32;  // queries that share one pass over the keys
 // A single token's keys are dealt to the threads in splits of this many, whatever the number of threads.
 constexpr std::int64_t split = 512;
@@ -70,7 +71,7 @@ void Attention::resize_team(std::size_t n_threads) {
   for (Scratch& s : scratch_) {
     s.q_window.resize(max_rows_ * model_.shape().head_dim);
     s.q_prefix.resize(max_rows_ * model_.shape().head_dim);
-    s.scores.resize(max_rows_ * block);
+    s.scores.resize(max_rows_ * score_stride);
     s.mixed.resize(max_rows_ * model_.shape().head_dim_v);
     s.max.resize(max_rows_);
     s.sum.resize(max_rows_);
@@ -185,10 +186,9 @@ void Attention::load_queries(const Tile& tile, Scratch& s) noexcept {
 
 void Attention::attend(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all,
                        Scratch& s) noexcept {
-  const auto step = static_cast<std::int64_t>(block);
   for (std::int64_t i = all.prefix_begin; i < all.prefix_end;) {
-    const KeyRun run = cache.prefix_run(layer, tile.head_kv, i, std::min(i + step, all.prefix_end));
-    attend_block(cache, layer, tile, run, true, i, s);
+    const KeyRun run = cache.prefix_run(layer, tile.head_kv, i, all.prefix_end);
+    attend_run(cache, layer, tile, run, true, i, s);
     i += static_cast<std::int64_t>(run.n);
   }
   if (observer_) {
@@ -196,64 +196,63 @@ void Attention::attend(const KvCache& cache, std::size_t layer, const Tile& tile
     s.prefix_sum = s.sum;
   }
   for (std::int64_t i = all.window_begin; i < all.window_end;) {
-    const KeyRun run = cache.window_run(layer, tile.head_kv, i, std::min(i + step, all.window_end));
-    attend_block(cache, layer, tile, run, false, i, s);
+    const KeyRun run = cache.window_run(layer, tile.head_kv, i, all.window_end);
+    attend_run(cache, layer, tile, run, false, i, s);
     i += static_cast<std::int64_t>(run.n);
   }
 }
 
-void Attention::attend_block(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run,
-                             bool is_prefix, std::int64_t first_key, Scratch& s) noexcept {
+void Attention::attend_run(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run,
+                           bool is_prefix, std::int64_t first_key, Scratch& s) noexcept {
   const std::size_t dim_v = model_.shape().head_dim_v;
-  score(run.keys, is_prefix ? s.q_prefix.data() : s.q_window.data(), tile.n_rows, run.n, s);
-  adjust_scores(cache, layer, tile, run.n, is_prefix, first_key, s);
+  score(run, is_prefix ? s.q_prefix.data() : s.q_window.data(), tile.n_rows, s.scores.data());
+  float* const scores = s.scores.data() + run.skip;
+  adjust_scores(cache, layer, tile, run.n, is_prefix, first_key, scores);
   for (std::size_t r = 0; r < tile.n_rows; ++r) {
-    const float shrink = kernels_.softmax_step(s.scores.data() + r * block, run.n, &s.max[r], &s.sum[r]);
+    const float shrink = kernels_.softmax_step(scores + r * score_stride, run.n, &s.max[r], &s.sum[r]);
     if (shrink != 1.0f) kernels_.scale(s.mixed.data() + r * dim_v, shrink, dim_v);
   }
-  mix(run.values, tile.n_rows, run.n, s);
+  mix(run, scores, tile.n_rows, s.mixed.data());
 }
 
-void Attention::score(const CachedVectors& keys, const float* q, std::size_t n_rows, std::size_t n_keys,
-                      Scratch& s) noexcept {
+void Attention::score(const KeyRun& run, const float* q, std::size_t n_rows, float* scores) const noexcept {
   const std::size_t dim = model_.shape().head_dim;
-  float* scores = s.scores.data();
-  switch (keys.type) {
+  const std::size_t n_blocks = (run.skip + run.n + simd::block_keys - 1) / simd::block_keys;
+  const std::byte* const keys = run.keys.data;
+  switch (run.keys.type) {
     case CacheType::f32:
-      return kernels_.scores_f32(scores, block, q, dim, n_rows, reinterpret_cast<const float*>(keys.data),
-                                 n_keys, dim);
+      return kernels_.scores_f32(scores, score_stride, q, dim, n_rows, reinterpret_cast<const float*>(keys),
+                                 n_blocks, dim);
     case CacheType::f16:
-      return kernels_.scores_f16(scores, block, q, dim, n_rows, reinterpret_cast<const simd::F16*>(keys.data),
-                                 n_keys, dim);
+      return kernels_.scores_f16(scores, score_stride, q, dim, n_rows,
+                                 reinterpret_cast<const simd::F16*>(keys), n_blocks, dim);
     case CacheType::i8:
-      kernels_.scores_i8(scores, block, q, dim, n_rows, reinterpret_cast<const std::int8_t*>(keys.data),
-                         n_keys, dim);
-      for (std::size_t r = 0; r < n_rows; ++r) kernels_.mul(scores + r * block, keys.scales, n_keys);
+      return kernels_.scores_i8(scores, score_stride, q, dim, n_rows,
+                                reinterpret_cast<const std::int8_t*>(keys), run.keys.scales, n_blocks, dim);
   }
 }
 
-void Attention::mix(const CachedVectors& values, std::size_t n_rows, std::size_t n_keys,
-                    Scratch& s) noexcept {
+void Attention::mix(const KeyRun& run, float* weights, std::size_t n_rows, float* mixed) const noexcept {
   const std::size_t dim = model_.shape().head_dim_v;
-  float* mixed = s.mixed.data();
-  float* weights = s.scores.data();
-  switch (values.type) {
+  const std::byte* const values = run.values.data;
+  switch (run.values.type) {
     case CacheType::f32:
-      return kernels_.mix_f32(mixed, dim, weights, block, n_rows, reinterpret_cast<const float*>(values.data),
-                              n_keys, dim);
+      return kernels_.mix_f32(mixed, dim, weights, score_stride, n_rows,
+                              reinterpret_cast<const float*>(values), run.n, dim);
     case CacheType::f16:
-      return kernels_.mix_f16(mixed, dim, weights, block, n_rows,
-                              reinterpret_cast<const simd::F16*>(values.data), n_keys, dim);
+      return kernels_.mix_f16(mixed, dim, weights, score_stride, n_rows,
+                              reinterpret_cast<const simd::F16*>(values), run.n, dim);
     case CacheType::i8:
-      for (std::size_t r = 0; r < n_rows; ++r) kernels_.mul(weights + r * block, values.scales, n_keys);
-      return kernels_.mix_i8(mixed, dim, weights, block, n_rows,
-                             reinterpret_cast<const std::int8_t*>(values.data), n_keys, dim);
+      for (std::size_t r = 0; r < n_rows; ++r)
+        kernels_.mul(weights + r * score_stride, run.values.scales, run.n);
+      return kernels_.mix_i8(mixed, dim, weights, score_stride, n_rows,
+                             reinterpret_cast<const std::int8_t*>(values), run.n, dim);
   }
 }
 
-// Soft cap, distance bias, and the mask: a token of the tile sees a part of the block.
+// Soft cap, distance bias, and the mask: a token of the tile sees a part of the run.
 void Attention::adjust_scores(const KvCache& cache, std::size_t layer, const Tile& tile, std::size_t n_keys,
-                              bool is_prefix, std::int64_t first_key, Scratch& s) noexcept {
+                              bool is_prefix, std::int64_t first_key, float* tile_scores) const noexcept {
   const float cap = model_.shape().attn_soft_cap;
   for (std::size_t t = 0; t < tile.n_tokens; ++t) {
     const std::int64_t position = tile.queries->first + static_cast<std::int64_t>(tile.first_token + t);
@@ -261,7 +260,7 @@ void Attention::adjust_scores(const KvCache& cache, std::size_t layer, const Til
     // ALiBi's distance is one of cache positions; inside the window that is one of positions.
     const std::int64_t distance = (is_prefix ? cache.cache_position(position) : position) - first_key;
     for (std::size_t g = 0; g < group_; ++g) {
-      float* scores = s.scores.data() + (t * group_ + g) * block;
+      float* scores = tile_scores + (t * group_ + g) * score_stride;
       if (cap > 0) kernels_.soft_cap(scores, cap, n_keys);
       if (!slopes_.empty()) {
         const float slope = slopes_[tile.head_kv * group_ + g];

@@ -1,4 +1,4 @@
-// Causal attention over the cache by online softmax in blocks of keys (Dao et al. 2022, FlashAttention): no
+// Causal attention over the cache by online softmax in runs of keys (Dao et al. 2022, FlashAttention): no
 // score matrix, each key and value read once for all the query heads that share it.
 #pragma once
 #include <cstdint>
@@ -39,7 +39,7 @@ class Attention {
   };
   struct Scratch {
     std::vector<float> q_window, q_prefix;      // [max_rows, head_dim], scaled
-    std::vector<float> scores;                  // [max_rows, block]
+    std::vector<float> scores;                  // [max_rows, KeyRun::max]
     std::vector<float> mixed;                   // [max_rows, head_dim_v]
     std::vector<float> max, sum;                // [max_rows]
     std::vector<float> prefix_max, prefix_sum;  // the same when the prefix was seen; for the observer
@@ -52,13 +52,12 @@ class Attention {
   void load_queries(const Tile& tile, Scratch& s) noexcept;
   void attend(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all,
               Scratch& s) noexcept;
-  void attend_block(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run,
-                    bool is_prefix, std::int64_t first_key, Scratch& s) noexcept;
+  void attend_run(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run,
+                  bool is_prefix, std::int64_t first_key, Scratch& s) noexcept;
+  void score(const KeyRun& run, const float* q, std::size_t n_rows, float* scores) const noexcept;
   void adjust_scores(const KvCache& cache, std::size_t layer, const Tile& tile, std::size_t n_keys,
-                     bool is_prefix, std::int64_t first_key, Scratch& s) noexcept;
-  void score(const CachedVectors& keys, const float* q, std::size_t n_rows, std::size_t n_keys,
-             Scratch& s) noexcept;
-  void mix(const CachedVectors& values, std::size_t n_rows, std::size_t n_keys, Scratch& s) noexcept;
+                     bool is_prefix, std::int64_t first_key, float* scores) const noexcept;
+  void mix(const KeyRun& run, float* weights, std::size_t n_rows, float* mixed) const noexcept;
   Range seen(const Visible& v, bool is_prefix, std::int64_t first_key, std::size_t n_keys) const noexcept;
 
   void show_prefix_mass(std::size_t layer, const Tile& tile, const Scratch& s) const noexcept;

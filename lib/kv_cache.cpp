@@ -1,7 +1,6 @@
 #include "lib/kv_cache.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 namespace runnel {
@@ -9,7 +8,7 @@ namespace {
 
 constexpr std::size_t alignment = 64;  // a cache line, and the widest vector
 
-std::size_t element_bytes(CacheType type) {
+std::size_t bytes_of(CacheType type) {
   switch (type) {
     case CacheType::f32:
       return sizeof(float);
@@ -39,34 +38,62 @@ std::int64_t native_window(const Layer& layer) {
 // token's window.
 std::int64_t ring_slots(std::int64_t window, const CacheSize& size) { return window + size.batch - 1; }
 
+// Slots in whole blocks of keys.
+std::size_t padded(std::size_t n_slots) {
+  return (n_slots + simd::block_keys - 1) / simd::block_keys * simd::block_keys;
+}
+
+template <class T>
+void spread(T* to, std::size_t stride, const T* from, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i * stride] = from[i];
+}
+
 }  // namespace
 
-std::size_t KvCache::Store::vector_bytes() const { return width * element_bytes(type); }
+std::size_t KvCache::Store::element_bytes() const { return bytes_of(type); }
+
+std::size_t KvCache::Store::vector_bytes() const { return width * element_bytes(); }
 
 std::size_t KvCache::Store::saved_bytes() const {
   return vector_bytes() + (type == CacheType::i8 ? sizeof(float) : 0);
 }
 
-CachedVectors KvCache::Store::at(const std::byte* data, std::size_t head, std::size_t slot) const {
-  const std::size_t row = head * n_slots + slot;
-  return {type, data + offset + row * vector_bytes(),
-          reinterpret_cast<const float*>(data + scales_offset) + row};
+std::size_t KvCache::Store::first_byte(std::size_t head, std::size_t slot) const {
+  const std::size_t row = head * padded(n_slots) + slot;
+  const std::size_t in_block = in_blocks ? row % simd::block_keys : 0;
+  return offset + (row - in_block) * vector_bytes() + in_block * element_bytes();
+}
+
+CachedNumbers KvCache::Store::at(const std::byte* data, std::size_t head, std::size_t slot) const {
+  const std::size_t first = in_blocks ? slot / simd::block_keys * simd::block_keys : slot;
+  return {type, data + first_byte(head, first),
+          reinterpret_cast<const float*>(data + scales_offset) + head * padded(n_slots) + first};
+}
+
+std::span<float> KvCache::Store::scales(std::byte* data, std::size_t head, std::size_t slot,
+                                        std::size_t n) const {
+  return {reinterpret_cast<float*>(data + scales_offset) + head * padded(n_slots) + slot, n};
 }
 
 void KvCache::Store::put(const simd::Kernels& kernels, std::byte* data, std::size_t head, std::size_t slot,
                          const float* x) const {
-  const std::size_t row = head * n_slots + slot;
-  std::byte* to = data + offset + row * vector_bytes();
+  std::byte* to = data + first_byte(head, slot);
   switch (type) {
     case CacheType::f32:
-      std::memcpy(to, x, width * sizeof *x);
+      spread(reinterpret_cast<float*>(to), stride(), x, width);
       break;
-    case CacheType::f16:
-      kernels.f32_to_f16(reinterpret_cast<simd::F16*>(to), x, width);
+    case CacheType::f16: {
+      std::array<simd::F16, 64> part;
+      for (std::size_t i = 0; i < width; i += part.size()) {
+        const std::size_t n = std::min(part.size(), width - i);
+        kernels.f32_to_f16(part.data(), x + i, n);
+        spread(reinterpret_cast<simd::F16*>(to) + i * stride(), stride(), part.data(), n);
+      }
       break;
+    }
     case CacheType::i8:
-      reinterpret_cast<float*>(data + scales_offset)[row] =
-          kernels.quantize_vector(reinterpret_cast<std::int8_t*>(to), x, width);
+      scales(data, head, slot, 1)[0] =
+          kernels.quantize_vector(reinterpret_cast<std::int8_t*>(to), stride(), x, width);
       break;
   }
 }
@@ -80,20 +107,21 @@ std::size_t KvCache::lay_out(const Model& model, const CacheSize& size, CacheTyp
     end += (n_bytes + alignment - 1) / alignment * alignment;
     return begin;
   };
-  const auto store = [&](CacheType store_type, std::int64_t n_slots, std::size_t width) {
-    const std::size_t n = shape.n_head_kv * static_cast<std::size_t>(n_slots);
-    const std::size_t offset = take(n * width * element_bytes(store_type));
-    return Store{store_type, static_cast<std::size_t>(n_slots), width, offset,
-                 store_type == CacheType::i8 ? take(n * sizeof(float)) : 0};
+  const auto store = [&](CacheType store_type, std::int64_t slots, std::size_t width, bool in_blocks) {
+    const auto n_slots = static_cast<std::size_t>(slots);
+    const std::size_t n = shape.n_head_kv * padded(n_slots);
+    const std::size_t offset = take(n * width * bytes_of(store_type));
+    return Store{store_type, n_slots, width,
+                 in_blocks,  offset,  store_type == CacheType::i8 ? take(n * sizeof(float)) : 0};
   };
   for (const Layer& layer : model.weights().layers) {
     LayerSlots slots{};  // oldest zero: nothing was overwritten yet
     slots.native = native_window(layer);
     slots.ring = ring_slots(std::min(slots.native, size.window), size);
-    slots.prefix_keys = store(prefix_type(type), size.n_prefix, shape.head_dim);
-    slots.prefix_values = store(prefix_type(type), size.n_prefix, shape.head_dim_v);
-    slots.ring_keys = store(ring_key_type(type, shape.head_dim), slots.ring, shape.head_dim);
-    slots.ring_values = store(type, slots.ring, shape.head_dim_v);
+    slots.prefix_keys = store(prefix_type(type), size.n_prefix, shape.head_dim, true);
+    slots.prefix_values = store(prefix_type(type), size.n_prefix, shape.head_dim_v, false);
+    slots.ring_keys = store(ring_key_type(type, shape.head_dim), slots.ring, shape.head_dim, true);
+    slots.ring_values = store(type, slots.ring, shape.head_dim_v, false);
     if (layers) layers->push_back(slots);
   }
   return end;
@@ -102,9 +130,10 @@ std::size_t KvCache::lay_out(const Model& model, const CacheSize& size, CacheTyp
 // Settings and files allow products of a few 10^24, beyond any memory and beyond 64 bits.
 std::int64_t KvCache::n_bytes(const Model& model, const CacheSize& size, CacheType type) {
   const Shape& shape = model.shape();
-  const double most = static_cast<double>(shape.n_layer) *
-                      static_cast<double>(shape.n_embd_k() + shape.n_embd_v()) *
-                      static_cast<double>(size.n_prefix + size.window + size.batch) * sizeof(float) * 2;
+  const double most =
+      static_cast<double>(shape.n_layer) * static_cast<double>(shape.n_embd_k() + shape.n_embd_v()) *
+      static_cast<double>(size.n_prefix + size.window + size.batch + 2 * std::int64_t{simd::block_keys}) *
+      sizeof(float) * 2;
   return most < 9e18 ? static_cast<std::int64_t>(lay_out(model, size, type, nullptr)) : INT64_MAX;
 }
 
@@ -205,19 +234,26 @@ void KvCache::store(const simd::Kernels& kernels, std::size_t layer, std::size_t
   (is_prefix ? slots.prefix_values : slots.ring_values).put(kernels, data_, head, slot, v);
 }
 
+namespace {
+
+KeyRun run_at(std::size_t slot, std::size_t n, const CachedNumbers& keys, const CachedNumbers& values) {
+  return {keys, values, slot % simd::block_keys, std::min(n, KeyRun::max - slot % KeyRun::max)};
+}
+
+}  // namespace
+
 KeyRun KvCache::prefix_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const {
   const LayerSlots& slots = layers_[layer];
   const auto slot = static_cast<std::size_t>(begin);
-  return {slots.prefix_keys.at(data_, head, slot), slots.prefix_values.at(data_, head, slot),
-          static_cast<std::size_t>(end - begin)};
+  return run_at(slot, static_cast<std::size_t>(end - begin), slots.prefix_keys.at(data_, head, slot),
+                slots.prefix_values.at(data_, head, slot));
 }
 
 KeyRun KvCache::window_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const {
   const LayerSlots& slots = layers_[layer];
-  const std::int64_t slot = (begin - size_.n_prefix) % slots.ring;
-  return {slots.ring_keys.at(data_, head, static_cast<std::size_t>(slot)),
-          slots.ring_values.at(data_, head, static_cast<std::size_t>(slot)),
-          static_cast<std::size_t>(std::min(end - begin, slots.ring - slot))};
+  const auto slot = static_cast<std::size_t>((begin - size_.n_prefix) % slots.ring);
+  const auto n = std::min(static_cast<std::size_t>(end - begin), static_cast<std::size_t>(slots.ring) - slot);
+  return run_at(slot, n, slots.ring_keys.at(data_, head, slot), slots.ring_values.at(data_, head, slot));
 }
 
 }  // namespace runnel

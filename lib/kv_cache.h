@@ -37,15 +37,22 @@ struct Visible {
   std::int64_t window_begin, window_end;
 };
 
-// Neighbouring slots of one KV head: numbers of some type, in int8 with a scale for each vector.
-struct CachedVectors {
+// Numbers of some type, in int8 with a scale for each key or value.
+struct CachedNumbers {
   CacheType type;
-  const std::byte* data;  // [n, head_dim] or [n, head_dim_v]
-  const float* scales;    // [n]; int8 only
+  const std::byte* data;
+  const float* scales;  // int8 only
 };
+
+// Neighbouring slots of one KV head. Keys lie in blocks of block_keys, a number of all of them side by side
+// (one lane a key); the first key of the run is number `skip` of the first block, and what lies around the
+// run in its first and last block may never have been written.
 struct KeyRun {
-  CachedVectors keys, values;
-  std::size_t n;
+  static constexpr std::size_t max = 64;  // keys; runs end where slots are multiples of it
+
+  CachedNumbers keys;    // [ceil((skip + n) / block_keys), head_dim, block_keys], scales [.., block_keys]
+  CachedNumbers values;  // [n, head_dim_v], scales [n]
+  std::size_t skip, n;
 };
 
 class KvCache {
@@ -96,8 +103,8 @@ class KvCache {
     std::vector<std::int64_t> layers;  // and of the oldest each layer still has: later with a native window
   };
   Held held() const;
-  std::vector<std::span<const std::byte>> held_parts() const;  // all their keys and values, in order
-  bool sees_whole_window(std::size_t layer) const;             // no native window is shorter
+  std::vector<std::byte> held_bytes() const;        // all their keys and values, in order
+  bool sees_whole_window(std::size_t layer) const;  // no native window is shorter
 
   // Whether that is the size of all those keys and values in this cache's types.
   bool fits(const Held& held, std::uint64_t n_bytes) const;
@@ -105,24 +112,38 @@ class KvCache {
   // others. Fails as restart() does.
   void restore(const Held& held, std::span<const std::byte> bytes);
 
-  // The longest run of neighbouring slots for [begin, end) of the prefix or of the window; end > begin.
+  // The longest run for [begin, end) of the prefix or of the window from begin on; end > begin.
   KeyRun prefix_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const;
   KeyRun window_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const;
 
  private:
-  // Vectors of one width for all KV heads: [n_head_kv, n_slots, width], and their scales [n_head_kv,
-  // n_slots].
+  // Vectors of one width for all KV heads: [n_head_kv, padded(n_slots)], each of `width` numbers or, in
+  // blocks, block_keys of them as [width, block_keys]; and their scales, [n_head_kv, padded(n_slots)].
   struct Store {
     CacheType type;
     std::size_t n_slots, width;
+    bool in_blocks;
     std::size_t offset, scales_offset;  // bytes from the start of data_
 
+    std::size_t element_bytes() const;
     std::size_t vector_bytes() const;
     std::size_t saved_bytes() const;  // of a vector with its scale
 
-    CachedVectors at(const std::byte* data, std::size_t head, std::size_t slot) const;
+    CachedNumbers at(const std::byte* data, std::size_t head,
+                     std::size_t slot) const;  // in blocks: its block
+    std::span<float> scales(std::byte* data, std::size_t head, std::size_t slot, std::size_t n) const;
     void put(const simd::Kernels& kernels, std::byte* data, std::size_t head, std::size_t slot,
              const float* x) const;
+
+    // Vectors of neighbouring slots one after another, to and from a file.
+    void copy_out(const std::byte* data, std::size_t head, std::size_t slot, std::size_t n,
+                  std::byte* to) const;
+    void copy_in(std::byte* data, std::size_t head, std::size_t slot, std::size_t n,
+                 const std::byte* from) const;
+
+   private:
+    std::size_t first_byte(std::size_t head, std::size_t slot) const;        // of a vector
+    std::size_t stride() const { return in_blocks ? simd::block_keys : 1; }  // between numbers of a vector
   };
   struct LayerSlots {
     std::int64_t native;  // cache positions that a token of this layer sees, itself included
@@ -137,6 +158,7 @@ class KvCache {
   };
   std::array<HeldStore, 4> held_stores(const LayerSlots& layer, std::int64_t position,
                                        std::int64_t begin) const;
+  std::byte* save(const HeldStore& part, std::byte* to) const;
   const std::byte* restore(const HeldStore& part, const std::byte* from);
 
   void allocate(std::int64_t n_bytes);

@@ -20,7 +20,39 @@ std::array<SlotRun, 2> slot_runs(std::size_t first, std::size_t n, std::size_t n
   return {{{first, n_first}, {0, n - n_first}}};
 }
 
+template <class T>
+void copy_numbers(std::byte* to, std::size_t to_stride, const std::byte* from, std::size_t from_stride,
+                  std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    std::memcpy(to + i * to_stride * sizeof(T), from + i * from_stride * sizeof(T), sizeof(T));
+}
+
+// n numbers of a type, so many numbers apart. A file aligns nothing.
+void copy_numbers(CacheType type, std::byte* to, std::size_t to_stride, const std::byte* from,
+                  std::size_t from_stride, std::size_t n) {
+  switch (type) {
+    case CacheType::f32:
+      return copy_numbers<float>(to, to_stride, from, from_stride, n);
+    case CacheType::f16:
+      return copy_numbers<simd::F16>(to, to_stride, from, from_stride, n);
+    case CacheType::i8:
+      return copy_numbers<std::int8_t>(to, to_stride, from, from_stride, n);
+  }
+}
+
 }  // namespace
+
+void KvCache::Store::copy_out(const std::byte* data, std::size_t head, std::size_t slot, std::size_t n,
+                              std::byte* to) const {
+  for (std::size_t i = 0; i < n; ++i)
+    copy_numbers(type, to + i * vector_bytes(), 1, data + first_byte(head, slot + i), stride(), width);
+}
+
+void KvCache::Store::copy_in(std::byte* data, std::size_t head, std::size_t slot, std::size_t n,
+                             const std::byte* from) const {
+  for (std::size_t i = 0; i < n; ++i)
+    copy_numbers(type, data + first_byte(head, slot + i), stride(), from + i * vector_bytes(), 1, width);
+}
 
 std::array<KvCache::HeldStore, 4> KvCache::held_stores(const LayerSlots& layer, std::int64_t position,
                                                        std::int64_t begin) const {
@@ -43,30 +75,38 @@ KvCache::Held KvCache::held() const {
 
 bool KvCache::sees_whole_window(std::size_t layer) const { return layers_[layer].native >= size_.window; }
 
-std::vector<std::span<const std::byte>> KvCache::held_parts() const {
-  const std::size_t n_head = model_->shape().n_head_kv;
+std::vector<std::byte> KvCache::held_bytes() const {
   const Held now = held();
-  std::vector<std::span<const std::byte>> parts;
-  const auto add = [&](const std::byte* start, std::size_t n_bytes) {
-    if (n_bytes > 0) parts.emplace_back(start, n_bytes);
-  };
+  std::size_t n_bytes = 0;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    for (const HeldStore& part : held_stores(layers_[i], position_, now.layers[i])) {
-      if (part.n == 0) continue;
-      const Store& store = *part.store;
-      const auto runs = slot_runs(static_cast<std::size_t>(part.first) % store.n_slots,
-                                  static_cast<std::size_t>(part.n), store.n_slots);
-      for (std::size_t head = 0; head < n_head; ++head) {
-        for (const SlotRun& run : runs)
-          add(store.at(data_, head, run.slot).data, run.n * store.vector_bytes());
-        if (store.type != CacheType::i8) continue;
-        for (const SlotRun& run : runs)
-          add(reinterpret_cast<const std::byte*>(store.at(data_, head, run.slot).scales),
-              run.n * sizeof(float));
-      }
+    for (const HeldStore& part : held_stores(layers_[i], position_, now.layers[i]))
+      n_bytes += model_->shape().n_head_kv * static_cast<std::size_t>(part.n) * part.store->saved_bytes();
+  }
+  std::vector<std::byte> bytes(n_bytes);
+  std::byte* to = bytes.data();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    for (const HeldStore& part : held_stores(layers_[i], position_, now.layers[i])) to = save(part, to);
+  }
+  return bytes;
+}
+
+std::byte* KvCache::save(const HeldStore& part, std::byte* to) const {
+  const Store& store = *part.store;
+  if (part.n == 0) return to;
+  const auto runs = slot_runs(static_cast<std::size_t>(part.first) % store.n_slots,
+                              static_cast<std::size_t>(part.n), store.n_slots);
+  for (std::size_t head = 0; head < model_->shape().n_head_kv; ++head) {
+    for (const SlotRun& run : runs) {
+      store.copy_out(data_, head, run.slot, run.n, to);
+      to += run.n * store.vector_bytes();
+    }
+    if (store.type != CacheType::i8) continue;
+    for (const SlotRun& run : runs) {
+      const std::span<const float> scales = store.scales(data_, head, run.slot, run.n);
+      to = std::copy_n(std::as_bytes(scales).begin(), scales.size_bytes(), to);
     }
   }
-  return parts;
+  return to;
 }
 
 bool KvCache::fits(const Held& held, std::uint64_t n_bytes) const {
@@ -109,18 +149,19 @@ const std::byte* KvCache::restore(const HeldStore& part, const std::byte* from) 
   if (n == 0) return from;
   const auto runs =
       slot_runs((static_cast<std::size_t>(part.first) + n_skipped) % store.n_slots, n_kept, store.n_slots);
-  const auto take = [&](std::size_t head, std::size_t each, bool scales) {
-    from += n_skipped * each;
-    for (const SlotRun& run : runs) {
-      const CachedVectors to = store.at(data_, head, run.slot);
-      const auto* start = scales ? reinterpret_cast<const std::byte*>(to.scales) : to.data;
-      std::memcpy(data_ + (start - data_), from, run.n * each);
-      from += run.n * each;
-    }
-  };
   for (std::size_t head = 0; head < model_->shape().n_head_kv; ++head) {
-    take(head, store.vector_bytes(), false);
-    if (store.type == CacheType::i8) take(head, sizeof(float), true);
+    from += n_skipped * store.vector_bytes();
+    for (const SlotRun& run : runs) {
+      store.copy_in(data_, head, run.slot, run.n, from);
+      from += run.n * store.vector_bytes();
+    }
+    if (store.type != CacheType::i8) continue;
+    from += n_skipped * sizeof(float);
+    for (const SlotRun& run : runs) {
+      const std::span<float> scales = store.scales(data_, head, run.slot, run.n);
+      std::copy_n(from, scales.size_bytes(), std::as_writable_bytes(scales).begin());
+      from += scales.size_bytes();
+    }
   }
   return from;
 }

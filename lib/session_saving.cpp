@@ -38,11 +38,12 @@ auto stat_fields(Stats& stats) {
 
 Result<void> Session::save(const std::string& path, const SavedFieldWriter* chat) const {
   const SavedFieldWriter settings = saved_settings(), stream = saved_stream(), sampler = saved_sampler();
+  const std::vector<std::byte> cache = cache_.held_bytes();
   std::vector<SectionParts> sections = {{SectionId::settings, {settings.bytes()}},
                                         {SectionId::stream, {stream.bytes()}},
                                         {SectionId::sampler, {sampler.bytes()}},
                                         {SectionId::logits, {}},
-                                        {SectionId::cache, cache_.held_parts()}};
+                                        {SectionId::cache, {cache}}};
   if (last_logits_)
     sections[3].parts.push_back(std::as_bytes(std::span(last_logits_, model_->shape().n_vocab)));
   if (chat) sections.push_back({SectionId::chat, {chat->bytes()}});

@@ -20,6 +20,7 @@ using F16 = std::uint16_t;   // IEEE binary16 bits
 using BF16 = std::uint16_t;  // upper half of a binary32
 
 constexpr size_t panel_rows = 16;  // output rows that lie side by side in a packed panel
+constexpr size_t block_keys = 16;  // cached keys that lie side by side
 
 // clang-format off
 //  name          result  parameters
@@ -55,24 +56,26 @@ constexpr size_t panel_rows = 16;  // output rows that lie side by side in a pac
        for each carried (i, v): y = fma(v, w[r, i], y) */                                                              \
   X(matmul_i8,    void,   (float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,                     \
                            const quant::PanelsI8& w))                                                                  \
-  /* attention. s[i, j] = q[i] . k[j];  q: [n_q, dim] rows q_stride apart, k: [n_k, dim], s: rows s_stride apart */    \
+  /* attention. s[i, 16 b + j] = sum_d q[i, d] k[b, d, j], one chain of additions in the order of d;  q: [n_q, dim]    \
+     rows q_stride apart, k: [n_blocks, dim, block_keys], s: [n_q, n_blocks * block_keys] rows s_stride apart */       \
   X(scores_f32,   void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const float* k,     \
-                           size_t n_k, size_t dim))                                                                    \
+                           size_t n_blocks, size_t dim))                                                               \
   X(scores_f16,   void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const F16* k,       \
-                           size_t n_k, size_t dim))                                                                    \
+                           size_t n_blocks, size_t dim))                                                               \
+  /* the same with int8 keys, and s[i, j] *= k_scales[j];  k_scales: [n_blocks * block_keys] */                        \
+  X(scores_i8,    void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,                     \
+                           const std::int8_t* k, const float* k_scales, size_t n_blocks, size_t dim))                  \
   /* y[i] += sum_j p[i, j] v[j];  p: rows p_stride apart, v: [n_k, dim], y: [n_q, dim] rows y_stride apart */          \
   X(mix_f32,      void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const float* v,     \
                            size_t n_k, size_t dim))                                                                    \
   X(mix_f16,      void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const F16* v,       \
                            size_t n_k, size_t dim))                                                                    \
-  /* the same with int8 keys and values, whose scales the caller applies to s after and to p before */                  \
-  X(scores_i8,    void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,                     \
-                           const std::int8_t* k, size_t n_k, size_t dim))                                              \
+  /* the same with int8 values, by whose scales the caller has multiplied p */                                         \
   X(mix_i8,       void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,                     \
                            const std::int8_t* v, size_t n_k, size_t dim))                                              \
-  /* y = x / scale to the nearest integer, ties to even; returns scale = max |x| / 127. All zeros, or max |x| below    \
-     2^-100: scale 0, y 0. Not finite somewhere: scale NaN, y 0. */                                                    \
-  X(quantize_vector, float, (std::int8_t* y, const float* x, size_t n))                                                \
+  /* y[i * y_stride] = x[i] / scale to the nearest integer, ties to even; returns scale = max |x| / 127. All zeros, or \
+     max |x| below 2^-100: scale 0, y 0. Not finite somewhere: scale NaN, y 0. */                                      \
+  X(quantize_vector, float, (std::int8_t* y, size_t y_stride, const float* x, size_t n))                               \
   /* one step of the online softmax (Milakov and Gimelshein 2018, algorithm 3) over a block of n scores: with          \
      m = max(*max, s), s[j] = exp(s[j] - m), *sum = *sum exp(*max - m) + sum_j s[j], *max = m; returns                 \
      exp(old *max - m), by which what was mixed so far is to be scaled. *max starts at -infinity, *sum at 0; a         \

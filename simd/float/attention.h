@@ -1,79 +1,93 @@
-// Attention of a group of queries over one block of keys and values. Tiles of several queries, so that a key
-// or value that is loaded (and widened) serves all of them.
+// Attention of a group of queries over a run of keys and values. Tiles of several queries, so that a key or
+// value that is loaded (and widened) serves all of them.
 #pragma once
 #include <algorithm>
+#include <type_traits>
 
+#include "simd/float/elementwise.h"
 #include "simd/vec.h"
 
 namespace runnel::simd {
 namespace {
 
-constexpr size_t tile_keys = 4;
-constexpr size_t max_tile_queries = lanes == 8 ? 2 : 4;  // AVX2 has 16 registers, the others 32
+// AVX2 has 16 registers, the others 32. A tile's sums fill half of them at most.
+constexpr size_t max_tile_sums = lanes == 8 ? 8 : 16;
+constexpr size_t max_tile_queries = lanes == 16 ? 8 : 4;
+constexpr size_t run_ahead = 4096;  // bytes from here on are asked for: the next run
 
-// s[i, j] = q[i] . k[j], i < n_q, j < n <= 4: one accumulator a pair, whose order does not depend on the
-// tile.
-template <class Format, size_t n_q>
-inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_stride,
-                       const typename Format::Element* k, size_t n, size_t dim) noexcept {
-  const typename Format::Element*
-      keys[tile_keys];  // past the last key: the last again, its score is not stored
-  for (size_t j = 0; j < tile_keys; ++j) keys[j] = k + std::min(j, n - 1) * dim;
-  F32 sums[n_q][tile_keys];
-  for (auto& row : sums) std::fill_n(row, tile_keys, F32(0.0f));
-  size_t d = 0;
-  for (; d + lanes <= dim; d += lanes) {
-    F32 q_d[n_q];
-    for (size_t i = 0; i < n_q; ++i) q_d[i] = load(q + i * q_stride + d);
-    for (size_t j = 0; j < tile_keys; ++j) {
-      const F32 k_d = Format::load(keys[j] + d);
-      for (size_t i = 0; i < n_q; ++i) sums[i][j] = fmadd(q_d[i], k_d, sums[i][j]);
-    }
+// tile(first, n) for all queries in tiles as even as can be; n is a constant for the compiler, n <= max.
+template <size_t max, class Tile>
+inline void with_constant(size_t n, size_t first, Tile tile) noexcept {
+  if constexpr (max > 1) {
+    if (n < max) return with_constant<max - 1>(n, first, tile);
   }
-  if (d < dim) {
-    for (size_t j = 0; j < tile_keys; ++j) {
-      const F32 k_d = Format::load_n(keys[j] + d, dim - d);
-      for (size_t i = 0; i < n_q; ++i)
-        sums[i][j] = fmadd(load_n(q + i * q_stride + d, dim - d), k_d, sums[i][j]);
-    }
-  }
-  for (size_t i = 0; i < n_q; ++i) {
-    const F32x4 row = sum4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
-    if (n == tile_keys) {
-      store4(s + i * s_stride, row);
-    } else {
-      store4_n(s + i * s_stride, row, n);
-    }
+  tile(first, std::integral_constant<size_t, max>());
+}
+template <class Tile>
+inline void for_each_tile(size_t n_q, Tile tile) noexcept {
+  size_t n_tiles = (n_q + max_tile_queries - 1) / max_tile_queries;
+  for (size_t first = 0; n_tiles > 0; --n_tiles) {
+    const size_t n = (n_q - first + n_tiles - 1) / n_tiles;
+    with_constant<max_tile_queries>(n, first, tile);
+    first += n;
   }
 }
 
-// All queries, in tiles of n_tile; what is left goes on to smaller tiles.
-template <class Format, size_t n_tile>
-inline void score_queries(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,
-                          const typename Format::Element* k, size_t n_k, size_t dim) noexcept {
-  for (; n_q >= n_tile; n_q -= n_tile, q += n_tile * q_stride, s += n_tile * s_stride) {
-    for (size_t j = 0; j < n_k; j += tile_keys) {
-      score_tile<Format, n_tile>(s + j, s_stride, q, q_stride, k + j * dim, std::min(tile_keys, n_k - j),
-                                 dim);
+// s[i, 16 b + j] = q[i] . k[b, :, j], i < n_q, b < n_blocks: a lane a key, one chain of additions in the
+// order of d.
+template <class Format, size_t n_q, size_t n_blocks>
+inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_stride,
+                       const typename Format::Element* k, size_t dim) noexcept {
+  constexpr size_t vecs = block_keys / lanes;
+  constexpr size_t line = 64 / (block_keys * sizeof *k);  // numbers of a block's keys in a cache line
+  F32 sums[n_q][n_blocks * vecs];
+  for (auto& row : sums) std::fill_n(row, n_blocks * vecs, F32(0.0f));
+  for (size_t d = 0; d < dim; ++d) {
+    F32 k_d[n_blocks * vecs];
+    RUNNEL_UNROLL for (size_t v = 0; v < n_blocks * vecs; ++v) {
+      const typename Format::Element* const block = k + (v / vecs * dim + d) * block_keys;
+      k_d[v] = Format::load(block + v % vecs * lanes);
+      if (v % vecs == 0 && d % line == 0) prefetch(block, run_ahead / sizeof *k);
+    }
+    RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
+      const F32 q_d(q[i * q_stride + d]);
+      RUNNEL_UNROLL for (size_t v = 0; v < n_blocks * vecs; ++v) sums[i][v] = fmadd(q_d, k_d[v], sums[i][v]);
     }
   }
-  if constexpr (n_tile > 1) {
-    if (n_q != 0) score_queries<Format, n_tile / 2>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
+  RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
+    RUNNEL_UNROLL for (size_t v = 0; v < n_blocks * vecs; ++v)
+        store(s + i * s_stride + v * lanes, sums[i][v]);
   }
+}
+
+template <class Format>
+inline void scores(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,
+                   const typename Format::Element* k, size_t n_blocks, size_t dim) noexcept {
+  for_each_tile(n_q, [=](size_t first, auto n) {
+    constexpr size_t most = max_tile_sums / (n * (block_keys / lanes));
+    constexpr size_t tile_blocks = std::clamp<size_t>(most, 1, 4);
+    const float* const tile_q = q + first * q_stride;
+    size_t b = 0;
+    const auto at = [&](size_t i) { return s + first * s_stride + i * block_keys; };
+    for (; b + tile_blocks <= n_blocks; b += tile_blocks)
+      score_tile<Format, n, tile_blocks>(at(b), s_stride, tile_q, q_stride, k + b * dim * block_keys, dim);
+    for (; b < n_blocks; ++b)
+      score_tile<Format, n, 1>(at(b), s_stride, tile_q, q_stride, k + b * dim * block_keys, dim);
+  });
 }
 
 void scores_f32(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const float* k,
-                size_t n_k, size_t dim) noexcept {
-  score_queries<AsF32, max_tile_queries>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
+                size_t n_blocks, size_t dim) noexcept {
+  scores<AsF32>(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
 }
 void scores_f16(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const F16* k,
-                size_t n_k, size_t dim) noexcept {
-  score_queries<AsF16, max_tile_queries>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
+                size_t n_blocks, size_t dim) noexcept {
+  scores<AsF16>(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
 }
-
 void scores_i8(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const std::int8_t* k,
-               size_t n_k, size_t dim) noexcept {
-  score_queries<AsI8, max_tile_queries>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
+               const float* k_scales, size_t n_blocks, size_t dim) noexcept {
+  scores<AsI8>(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
+  for (size_t i = 0; i < n_q; ++i) mul(s + i * s_stride, k_scales, n_blocks * block_keys);
 }
 
 // Columns [0, n_vecs * lanes) of y[i] += sum_j p[i, j] v[j]: one chain of additions a number, in the order of
@@ -86,11 +100,12 @@ inline void mix_tile(float* y, size_t y_stride, const float* p, size_t p_stride,
     for (size_t d = 0; d < n_vecs; ++d) sums[i][d] = load(y + i * y_stride + d * lanes);
   }
   for (size_t j = 0; j < n_k; ++j) {
-    F32 p_j[n_q];
-    for (size_t i = 0; i < n_q; ++i) p_j[i] = F32(p[i * p_stride + j]);
-    for (size_t d = 0; d < n_vecs; ++d) {
-      const F32 v_d = Format::load(v + j * dim + d * lanes);
-      for (size_t i = 0; i < n_q; ++i) sums[i][d] = fmadd(p_j[i], v_d, sums[i][d]);
+    F32 v_j[n_vecs];
+    prefetch(v + j * dim, run_ahead / sizeof *v);
+    RUNNEL_UNROLL for (size_t d = 0; d < n_vecs; ++d) v_j[d] = Format::load(v + j * dim + d * lanes);
+    RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
+      const F32 p_j(p[i * p_stride + j]);
+      RUNNEL_UNROLL for (size_t d = 0; d < n_vecs; ++d) sums[i][d] = fmadd(p_j, v_j[d], sums[i][d]);
     }
   }
   for (size_t i = 0; i < n_q; ++i) {
@@ -111,35 +126,33 @@ inline void mix_tail(float* y, size_t y_stride, const float* p, size_t p_stride,
   for (size_t i = 0; i < n_q; ++i) store_n(y + i * y_stride, sums[i], n);
 }
 
-template <class Format, size_t n_tile>
-inline void mix_queries(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
-                        const typename Format::Element* v, size_t n_k, size_t dim) noexcept {
-  constexpr size_t n_vecs = n_tile == 1 ? 8 : 4;
-  for (; n_q >= n_tile; n_q -= n_tile, y += n_tile * y_stride, p += n_tile * p_stride) {
+template <class Format>
+inline void mix(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
+                const typename Format::Element* v, size_t n_k, size_t dim) noexcept {
+  for_each_tile(n_q, [=](size_t first, auto n) {
+    constexpr size_t n_vecs = n * 4 <= max_tile_sums ? 4 : 2;
+    float* const tile_y = y + first * y_stride;
+    const float* const tile_p = p + first * p_stride;
     size_t d = 0;
-    for (; d + n_vecs * lanes <= dim; d += n_vecs * lanes) {
-      mix_tile<Format, n_tile, n_vecs>(y + d, y_stride, p, p_stride, v + d, n_k, dim);
-    }
+    for (; d + n_vecs * lanes <= dim; d += n_vecs * lanes)
+      mix_tile<Format, n, n_vecs>(tile_y + d, y_stride, tile_p, p_stride, v + d, n_k, dim);
     for (; d + lanes <= dim; d += lanes)
-      mix_tile<Format, n_tile, 1>(y + d, y_stride, p, p_stride, v + d, n_k, dim);
-    if (d < dim) mix_tail<Format, n_tile>(y + d, y_stride, p, p_stride, v + d, n_k, dim, dim - d);
-  }
-  if constexpr (n_tile > 1) {
-    if (n_q != 0) mix_queries<Format, n_tile / 2>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
-  }
+      mix_tile<Format, n, 1>(tile_y + d, y_stride, tile_p, p_stride, v + d, n_k, dim);
+    if (d < dim) mix_tail<Format, n>(tile_y + d, y_stride, tile_p, p_stride, v + d, n_k, dim, dim - d);
+  });
 }
 
 void mix_f32(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const float* v,
              size_t n_k, size_t dim) noexcept {
-  mix_queries<AsF32, max_tile_queries>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
+  mix<AsF32>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
 }
 void mix_f16(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const F16* v, size_t n_k,
              size_t dim) noexcept {
-  mix_queries<AsF16, max_tile_queries>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
+  mix<AsF16>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
 }
 void mix_i8(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
             size_t n_k, size_t dim) noexcept {
-  mix_queries<AsI8, max_tile_queries>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
+  mix<AsI8>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
 }
 
 }  // namespace

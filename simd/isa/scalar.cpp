@@ -233,17 +233,24 @@ void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t 
 }
 
 template <class T, float (*widen)(T)>
-void scores(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const T* k, size_t n_k,
-            size_t dim) noexcept {
-  for (size_t i = 0; i < n_q; ++i) matvec<T, widen>(s + i * s_stride, k, n_k, dim, q + i * q_stride);
+void scores(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const T* k,
+            size_t n_blocks, size_t dim) noexcept {
+  for (size_t i = 0; i < n_q; ++i) {
+    for (size_t j = 0; j < n_blocks * block_keys; ++j) {
+      const T* const key = k + j / block_keys * block_keys * dim + j % block_keys;
+      float sum = 0.0f;
+      for (size_t d = 0; d < dim; ++d) sum += q[i * q_stride + d] * widen(key[d * block_keys]);
+      s[i * s_stride + j] = sum;
+    }
+  }
 }
 void scores_f32(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const float* k,
-                size_t n_k, size_t dim) noexcept {
-  scores<float, same>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
+                size_t n_blocks, size_t dim) noexcept {
+  scores<float, same>(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
 }
 void scores_f16(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const F16* k,
-                size_t n_k, size_t dim) noexcept {
-  scores<F16, quant::f16_to_f32>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
+                size_t n_blocks, size_t dim) noexcept {
+  scores<F16, quant::f16_to_f32>(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
 }
 
 template <class T, float (*widen)(T)>
@@ -266,8 +273,11 @@ void mix_f16(float* y, size_t y_stride, const float* p, size_t p_stride, size_t 
 
 float from_i8(std::int8_t x) noexcept { return x; }
 void scores_i8(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const std::int8_t* k,
-               size_t n_k, size_t dim) noexcept {
-  scores<std::int8_t, from_i8>(s, s_stride, q, q_stride, n_q, k, n_k, dim);
+               const float* k_scales, size_t n_blocks, size_t dim) noexcept {
+  scores<std::int8_t, from_i8>(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
+  for (size_t i = 0; i < n_q; ++i) {
+    for (size_t j = 0; j < n_blocks * block_keys; ++j) s[i * s_stride + j] *= k_scales[j];
+  }
 }
 void mix_i8(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
             size_t n_k, size_t dim) noexcept {

@@ -48,6 +48,10 @@ template <>
 F16 make<F16>(float v) {
   return quant::f32_to_f16(v);
 }
+template <>
+std::int8_t make<std::int8_t>(float v) {
+  return static_cast<std::int8_t>(v * 127.0f);
+}
 
 // weight_bytes of valid numbers for every 16-bit and 32-bit float format and Q8_0 alike: the bytes 0x3c.
 const std::vector<unsigned char>& weights() {
@@ -153,7 +157,7 @@ void bench_scores(benchmark::State& state, Fn fn) {
   for (const float v : random_floats(n_keys * dim)) k.push_back(make<T>(v));
   std::vector<float> s(n_q * n_keys);
   for (auto _ : state) {
-    fn(s.data(), n_keys, q.data(), dim, n_q, k.data(), n_keys, dim);
+    fn(s.data(), n_keys, q.data(), dim, n_q, k.data(), n_keys / simd::block_keys, dim);
     benchmark::ClobberMemory();
   }
   set_flops(state, 2 * n_q * n_keys * dim);
@@ -196,8 +200,16 @@ void register_attention(const std::string& isa, const Kernels& k) {
   };
   add("scores_f32", [fn = k.scores_f32](benchmark::State& state) { bench_scores<float>(state, fn); });
   add("scores_f16", [fn = k.scores_f16](benchmark::State& state) { bench_scores<F16>(state, fn); });
+  add("scores_i8", [fn = k.scores_i8](benchmark::State& state) {
+    const std::vector<float> scales(n_keys, 1.0f);
+    bench_scores<std::int8_t>(state, [&](float* s, size_t s_stride, const float* q, size_t q_stride,
+                                         size_t n_q, const std::int8_t* keys, size_t n_blocks, size_t dim) {
+      fn(s, s_stride, q, q_stride, n_q, keys, scales.data(), n_blocks, dim);
+    });
+  });
   add("mix_f32", [fn = k.mix_f32](benchmark::State& state) { bench_mix<float>(state, fn); });
   add("mix_f16", [fn = k.mix_f16](benchmark::State& state) { bench_mix<F16>(state, fn); });
+  add("mix_i8", [fn = k.mix_i8](benchmark::State& state) { bench_mix<std::int8_t>(state, fn); });
 }
 
 void register_elementwise(const std::string& isa, const Kernels& k) {

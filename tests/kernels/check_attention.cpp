@@ -28,7 +28,7 @@ std::size_t extent(std::size_t n, std::size_t stride, std::size_t length) {
 template <class F>
 void for_each_case(F check) {
   for (std::size_t dim = 0; dim <= 40; ++dim) {
-    for (const std::size_t n_q : Sizes{0, 1, 2, 3, 4, 5, 7}) {
+    for (const std::size_t n_q : Sizes{0, 1, 2, 3, 4, 5, 6, 7}) {
       for (const std::size_t n_k : Sizes{0, 1, 3, 4, 5, 9}) check(AttentionCase{n_q, n_k, dim});
     }
   }
@@ -47,39 +47,49 @@ void expect_untouched(const float* row, std::size_t length, std::size_t stride, 
   }
 }
 
-template <class Format, class Fn>
-void check_scores(Fn fn, Report& report) {
+// score(s, s_stride, q, q_stride, n_q, k, k_scales, n_blocks, dim)
+template <class Format, bool has_scales, class Score>
+void check_scores(Score score, Report& report) {
   Random random;
   for_each_case([&](const AttentionCase& a) {
+    const std::size_t n_blocks = a.n_k / 3, n_k = n_blocks * block_keys;
     const std::size_t q_stride = a.dim + a.n_k % 3;
-    const std::size_t s_stride = a.n_k + a.dim % 3;
+    const std::size_t s_stride = n_k + a.dim % 3;
     Guarded<float> q(extent(a.n_q, q_stride, a.dim));
-    Guarded<typename Format::Element> k(a.n_k * a.dim);
-    Guarded<float> s(extent(a.n_q, s_stride, a.n_k));
+    Guarded<typename Format::Element> k(n_k * a.dim);
+    Guarded<float> scales(n_k);
+    Guarded<float> s(extent(a.n_q, s_stride, n_k));
     fill(q, random, a.n_k % 2 == 1);
+    for (float& scale : scales) scale = has_scales ? std::fabs(random.uniform()) : 1.0f;
     for (auto& element : k) element = Format::make(random.number());
     std::fill(s.begin(), s.end(), untouched);
-    fn(s.data(), s_stride, q.data(), q_stride, a.n_q, k.data(), a.n_k, a.dim);
+    score(s.data(), s_stride, q.data(), q_stride, a.n_q, k.data(), scales.data(), n_blocks, a.dim);
     report.expect(s.intact(), "wrote before s");
     for (std::size_t i = 0; i < a.n_q; ++i) {
-      for (std::size_t j = 0; j < a.n_k; ++j) {
+      for (std::size_t j = 0; j < n_k; ++j) {
         double exact = 0.0;
         double mass = 0.0;
+        const auto* const key = k.data() + j / block_keys * block_keys * a.dim + j % block_keys;
         for (std::size_t d = 0; d < a.dim; ++d) {
-          const double product = static_cast<double>(q[i * q_stride + d]) * Format::value(k[j * a.dim + d]);
+          const double product =
+              static_cast<double>(q[i * q_stride + d]) * Format::value(key[d * block_keys]);
           exact += product;
           mass += std::fabs(product);
         }
-        const float got = s[i * s_stride + j];
-        report.near(static_cast<double>(got), exact, sum_tolerance(mass, a.dim),
-                    "%zu queries, %zu keys, dim %zu: query %zu key %zu", a.n_q, a.n_k, a.dim, i, j);
-        float alone = 0.0f;
-        fn(&alone, 1, q.data() + i * q_stride, q_stride, 1, k.data() + j * a.dim, 1, a.dim);
-        report.expect(same_bits(&alone, &got, 1),
-                      "%zu queries, %zu keys, dim %zu: query %zu key %zu alone differs", a.n_q, a.n_k, a.dim,
-                      i, j);
+        const double scale = static_cast<double>(scales[j]);
+        report.near(static_cast<double>(s[i * s_stride + j]), exact * scale,
+                    sum_tolerance(mass * scale, a.dim + 1),
+                    "%zu queries, %zu keys, dim %zu: query %zu key %zu", a.n_q, n_k, a.dim, i, j);
       }
-      if (i + 1 < a.n_q) expect_untouched(&s[i * s_stride], a.n_k, s_stride, a, report);
+      for (std::size_t b = 0; b < n_blocks; ++b) {
+        float alone[block_keys];
+        score(alone, block_keys, q.data() + i * q_stride, q_stride, 1, k.data() + b * block_keys * a.dim,
+              scales.data() + b * block_keys, 1, a.dim);
+        report.expect(same_bits(alone, &s[i * s_stride + b * block_keys], block_keys),
+                      "%zu queries, %zu keys, dim %zu: query %zu block %zu alone differs", a.n_q, n_k, a.dim,
+                      i, b);
+      }
+      if (i + 1 < a.n_q) expect_untouched(&s[i * s_stride], n_k, s_stride, a, report);
     }
   });
 }
@@ -125,13 +135,23 @@ void check_mix(Fn fn, Report& report) {
 }  // namespace
 
 void check_scores_f32(const Kernels& kernels, Report& report) {
-  check_scores<FormatF32>(kernels.scores_f32, report);
+  const auto score = [&](float* s, std::size_t s_stride, const float* q, std::size_t q_stride,
+                         std::size_t n_q, const float* k, const float* /*k_scales*/, std::size_t n_blocks,
+                         std::size_t dim) {
+    kernels.scores_f32(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
+  };
+  check_scores<FormatF32, false>(score, report);
 }
 void check_scores_f16(const Kernels& kernels, Report& report) {
-  check_scores<FormatF16>(kernels.scores_f16, report);
+  const auto score = [&](float* s, std::size_t s_stride, const float* q, std::size_t q_stride,
+                         std::size_t n_q, const F16* k, const float* /*k_scales*/, std::size_t n_blocks,
+                         std::size_t dim) {
+    kernels.scores_f16(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
+  };
+  check_scores<FormatF16, false>(score, report);
 }
 void check_scores_i8(const Kernels& kernels, Report& report) {
-  check_scores<FormatI8>(kernels.scores_i8, report);
+  check_scores<FormatI8, true>(kernels.scores_i8, report);
 }
 void check_mix_i8(const Kernels& kernels, Report& report) { check_mix<FormatI8>(kernels.mix_i8, report); }
 
@@ -142,7 +162,7 @@ void check_quantize_vector(const Kernels& kernels, Report& report) {
     Guarded<std::int8_t> y(n);
     fill(x, random);
     if (n > 2) x[n / 2] = n % 3 == 0 ? 1e30f : -1e6f;
-    float scale = kernels.quantize_vector(y.data(), x.data(), n);
+    float scale = kernels.quantize_vector(y.data(), 1, x.data(), n);
     float max = 0;
     for (const float v : x) max = std::max(max, std::fabs(v));
     report.expect(scale == max / 127.0f, "n %zu: scale", n);
@@ -150,14 +170,21 @@ void check_quantize_vector(const Kernels& kernels, Report& report) {
       report.expect(max == 0 || static_cast<float>(y[i]) == std::nearbyint(x[i] * (127.0f / max)),
                     "n %zu: number %zu", n, i);
     if (n == 0) continue;
+    constexpr std::size_t stride = 16;
+    Guarded<std::int8_t> apart((n - 1) * stride + 1);
+    std::fill(apart.begin(), apart.end(), std::int8_t{99});
+    report.expect(kernels.quantize_vector(apart.data(), stride, x.data(), n) == scale, "n %zu: strided scale",
+                  n);
+    for (std::size_t i = 0; i < apart.size(); ++i)
+      report.expect(apart[i] == (i % stride == 0 ? y[i / stride] : 99), "n %zu: strided, byte %zu", n, i);
     std::fill(x.begin(), x.end(), 1e-38f);
-    scale = kernels.quantize_vector(y.data(), x.data(), n);
+    scale = kernels.quantize_vector(y.data(), 1, x.data(), n);
     report.expect(scale == 0 && y[n - 1] == 0, "n %zu: too small for a scale", n);
     for (const float bad :
          {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       x[n - 1] = bad;
       y[0] = 1;
-      scale = kernels.quantize_vector(y.data(), x.data(), n);
+      scale = kernels.quantize_vector(y.data(), 1, x.data(), n);
       report.expect(std::isnan(scale) && y[0] == 0, "n %zu: not finite", n);
     }
   }
