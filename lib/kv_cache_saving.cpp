@@ -44,12 +44,20 @@ void copy_numbers(CacheType type, std::byte* to, std::size_t to_stride, const st
 
 void KvCache::Store::copy_out(const std::byte* data, std::size_t head, std::size_t slot, std::size_t n,
                               std::byte* to) const {
+  if (!in_blocks) {
+    std::copy_n(data + first_byte(head, slot), n * vector_bytes(), to);
+    return;
+  }
   for (std::size_t i = 0; i < n; ++i)
     copy_numbers(type, to + i * vector_bytes(), 1, data + first_byte(head, slot + i), stride(), width);
 }
 
 void KvCache::Store::copy_in(std::byte* data, std::size_t head, std::size_t slot, std::size_t n,
                              const std::byte* from) const {
+  if (!in_blocks) {
+    std::copy_n(from, n * vector_bytes(), data + first_byte(head, slot));
+    return;
+  }
   for (std::size_t i = 0; i < n; ++i)
     copy_numbers(type, data + first_byte(head, slot + i), stride(), from + i * vector_bytes(), 1, width);
 }
