@@ -58,21 +58,24 @@ std::size_t KvCache::Store::saved_bytes() const {
   return vector_bytes() + (type == CacheType::i8 ? sizeof(float) : 0);
 }
 
+std::size_t KvCache::Store::row(std::size_t head, std::size_t slot) const {
+  return head * padded(n_slots) + slot;
+}
+
 std::size_t KvCache::Store::first_byte(std::size_t head, std::size_t slot) const {
-  const std::size_t row = head * padded(n_slots) + slot;
-  const std::size_t in_block = in_blocks ? row % simd::block_keys : 0;
-  return offset + (row - in_block) * vector_bytes() + in_block * element_bytes();
+  const std::size_t in_block = in_blocks ? slot % simd::block_keys : 0;
+  return offset + (row(head, slot) - in_block) * vector_bytes() + in_block * element_bytes();
 }
 
 CachedNumbers KvCache::Store::at(const std::byte* data, std::size_t head, std::size_t slot) const {
   const std::size_t first = in_blocks ? slot / simd::block_keys * simd::block_keys : slot;
   return {type, data + first_byte(head, first),
-          reinterpret_cast<const float*>(data + scales_offset) + head * padded(n_slots) + first};
+          reinterpret_cast<const float*>(data + scales_offset) + row(head, first)};
 }
 
 std::span<float> KvCache::Store::scales(std::byte* data, std::size_t head, std::size_t slot,
                                         std::size_t n) const {
-  return {reinterpret_cast<float*>(data + scales_offset) + head * padded(n_slots) + slot, n};
+  return {reinterpret_cast<float*>(data + scales_offset) + row(head, slot), n};
 }
 
 void KvCache::Store::put(const simd::Kernels& kernels, std::byte* data, std::size_t head, std::size_t slot,

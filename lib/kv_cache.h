@@ -142,6 +142,7 @@ class KvCache {
                  const std::byte* from) const;
 
    private:
+    std::size_t row(std::size_t head, std::size_t slot) const;               // among all heads' slots
     std::size_t first_byte(std::size_t head, std::size_t slot) const;        // of a vector
     std::size_t stride() const { return in_blocks ? simd::block_keys : 1; }  // between numbers of a vector
   };
