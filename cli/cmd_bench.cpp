@@ -106,8 +106,8 @@ std::string bench_text(const Json& report) {
                      " parameters, " + report["type"].get<std::string>() + ", " +
                      bytes_text(report["weight_bytes"]) + (synthetic ? " of random weights\n" : "\n");
   text += report["isa"].get<std::string>() + " kernels, " +
-          (core.empty() ? "no OpenBLAS" : "OpenBLAS for " + core) + ", " +
-          report["cache"].get<std::string>() + " cache\n";
+          (core.empty() ? "" : "OpenBLAS for " + core + ", ") + report["cache"].get<std::string>() +
+          " cache\n";
   text += (synthetic ? "made in " : "opened in ") + seconds(report["load_s"]) + ", first token after " +
           seconds(report["first_token_s"]) + (synthetic ? " more" : "") + ", at most " +
           bytes_text(report["peak_memory_bytes"]) + " of memory\n";

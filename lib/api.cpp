@@ -4,6 +4,7 @@
 #include <limits>
 #include <new>
 
+#include "lib/blas.h"
 #include "lib/callback_observer.h"
 #include "lib/chat/chat.h"
 #include "lib/int8_error.h"

@@ -58,7 +58,7 @@ std::int64_t Forward::n_bytes(const Model& model, const CacheSize& size, std::si
                                          s.n_embd_attn() + 2 * s.n_ff + 2 * s.head_dim);
   const double logits =
       static_cast<double>(n_logit_rows(s, static_cast<std::size_t>(size.batch)) * s.n_vocab);
-  const double scratch = static_cast<double>(n_threads * 2 * LinearScratch::n_floats(widest(s)));
+  const double scratch = static_cast<double>(n_threads * LinearScratch::n_floats(widest(s)));
   const std::int64_t int8 =
       model.is_packed()
           ? Int8Buffer::n_bytes(static_cast<std::size_t>(size.batch), s.n_embd) +

@@ -2,35 +2,16 @@
 
 #include <algorithm>
 
-#include "lib/machine.h"
-#if defined(RUNNEL_BLAS)
-#include <cblas.h>
-#endif
+#include "lib/float_matmul.h"
 
 namespace runnel {
 namespace {
 
 using quant::TensorType;
 
-// From how many tokens on a block of weights is unpacked once and multiplied as a matrix, rather than read
-// anew by the matrix-vector kernel for every token.
+// From how many tokens on weights are decoded once and multiplied as a matrix, rather than read anew by the
+// matrix-vector kernel for every token.
 constexpr std::size_t min_tokens_for_matmul = 4;
-
-// Rows are dealt to threads in multiples of this, so that the split never cuts a panel or a cache line of
-// outputs.
-constexpr std::size_t row_multiple = simd::panel_rows;
-
-// Unpacked rows that a thread works on at a time: half a megabyte, to stay in its L2 cache beside the
-// activations.
-constexpr std::size_t block_floats = std::size_t{128} * 1024;
-
-// The same for every team, so that OpenBLAS sees the same shapes and gives the same bits; at least 8 blocks
-// of a matrix where it has the rows, for the threads to share.
-std::size_t block_rows(const Linear& w) {
-  const auto rounded = [](std::size_t n) { return n / row_multiple * row_multiple; };
-  return std::clamp(std::min(rounded(block_floats / w.n_cols), rounded(w.n_rows / 8)), row_multiple,
-                    std::size_t{256});
-}
 
 void matvec(const simd::Kernels& k, const Linear& w, Range rows, const float* x, float* y) {
   const std::byte* first = w.data + rows.begin * w.row_bytes();
@@ -51,33 +32,6 @@ void matvec(const simd::Kernels& k, const Linear& w, Range rows, const float* x,
 void finish(const simd::Kernels& k, const Linear& w, Range rows, float* y) {
   if (w.scale != 1.0f) k.scale(y, w.scale, rows.size());
   if (w.bias) k.add(y, w.bias + rows.begin, rows.size());
-}
-
-// y[t, r] for the rows of one block; `rows` is small enough for the scratch.
-void multiply_block(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, ConstRows x,
-                    Rows y, std::size_t n_tok) {
-  const float* weights = reinterpret_cast<const float*>(w.data) + rows.begin * w.n_cols;
-  if (w.type->type != TensorType::f32) {
-    for (std::size_t r = 0; r < rows.size(); ++r)
-      decode_row(k, w, rows.begin + r, scratch.rows.data() + r * w.n_cols);
-    weights = scratch.rows.data();
-  }
-#if defined(RUNNEL_BLAS)
-  if (blas_is_usable()) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(n_tok),
-                static_cast<int>(rows.size()), static_cast<int>(w.n_cols), 1.0f, x.data,
-                static_cast<int>(x.stride), weights, static_cast<int>(w.n_cols), 0.0f, y.data + rows.begin,
-                static_cast<int>(y.stride));
-    return;
-  }
-#endif
-  const std::size_t panel_floats = simd::panel_rows * w.n_cols;
-  for (std::size_t r = 0; r < rows.size(); r += simd::panel_rows)
-    k.pack_panel(scratch.panels.data() + r / simd::panel_rows * panel_floats, weights + r * w.n_cols,
-                 w.n_cols, std::min(simd::panel_rows, rows.size() - r), w.n_cols);
-  for (std::size_t t = 0; t < n_tok; ++t) std::fill_n(y.data + t * y.stride + rows.begin, rows.size(), 0.0f);
-  k.matmul_panels(y.data + rows.begin, y.stride, x.data, x.stride, n_tok, scratch.panels.data(), rows.size(),
-                  w.n_cols);
 }
 
 }  // namespace
@@ -113,54 +67,42 @@ std::int64_t Int8Buffer::n_bytes(std::size_t max_tok, std::size_t max_cols) {
   return static_cast<std::int64_t>(quant::i8_room(max_tok) * for_each_place + max_tok * for_each_token);
 }
 
-LinearScratch::LinearScratch(std::size_t max_cols) : rows(n_floats(max_cols)), panels(n_floats(max_cols)) {}
-
-// The largest block: of few very long rows, or of rows that fill it exactly.
-std::size_t LinearScratch::n_floats(std::size_t max_cols) {
-  return std::max(block_floats, row_multiple * max_cols);
-}
-
 Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) noexcept {
-  if (linear.packed.codes || n_tok < min_tokens_for_matmul) return thread.split(linear.n_rows, row_multiple);
-  return thread.split(linear.n_rows, block_rows(linear));
+  if (!linear.packed.codes && n_tok >= min_tokens_for_matmul) return float_matmul_rows(thread, linear);
+  return thread.split(linear.n_rows, simd::panel_rows);  // never cuts a panel, or a cache line of outputs
 }
 
 void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear,
               const Input& x, Rows y, std::size_t n_tok) noexcept {
   const Range rows = own_rows(thread, linear, n_tok);
+  if (rows.size() == 0) return;
+  const auto own_outputs = [&](std::size_t t) { return y.data + t * y.stride + rows.begin; };
   if (linear.packed.codes) {
-    if (rows.size() == 0) return;
-    kernels.matmul_i8(y.data + rows.begin, y.stride, x.int8, n_tok,
-                      linear.packed.rows(rows.begin, rows.size()));
-    for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, rows, y.data + t * y.stride + rows.begin);
-    return;
+    kernels.matmul_i8(own_outputs(0), y.stride, x.int8, n_tok, linear.packed.rows(rows.begin, rows.size()));
+  } else if (n_tok >= min_tokens_for_matmul) {
+    float_matmul(kernels, scratch, linear, rows, x.rows, y, n_tok);
+  } else {
+    for (std::size_t t = 0; t < n_tok; ++t)
+      matvec(kernels, linear, rows, x.rows.data + t * x.rows.stride, own_outputs(t));
   }
-  if (n_tok < min_tokens_for_matmul) {
-    for (std::size_t t = 0; t < n_tok; ++t) {
-      float* out = y.data + t * y.stride + rows.begin;
-      matvec(kernels, linear, rows, x.rows.data + t * x.rows.stride, out);
-      finish(kernels, linear, rows, out);
-    }
-    return;
-  }
-  const std::size_t block = block_rows(linear);
-  for (std::size_t begin = rows.begin; begin < rows.end; begin += block) {
-    const Range part{begin, std::min(rows.end, begin + block)};
-    multiply_block(kernels, scratch, linear, part, x.rows, y, n_tok);
-    for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, part, y.data + t * y.stride + part.begin);
-  }
+  for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, rows, own_outputs(t));
 }
 
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept {
   if (linear.packed.codes) return quant::decode_row_i8(y, linear.packed, row);
-  const std::byte* in = linear.data + row * linear.row_bytes();
+  decode_row(kernels, linear, row, {0, linear.n_cols}, y);
+}
+
+void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, Range cols,
+                float* y) noexcept {
+  const std::byte* in = linear.data + row * linear.row_bytes() + quant::row_bytes(*linear.type, cols.begin);
   switch (linear.type->type) {
     case TensorType::f16:
-      return kernels.f16_to_f32(y, reinterpret_cast<const simd::F16*>(in), linear.n_cols);
+      return kernels.f16_to_f32(y, reinterpret_cast<const simd::F16*>(in), cols.size());
     case TensorType::bf16:
-      return kernels.bf16_to_f32(y, reinterpret_cast<const simd::BF16*>(in), linear.n_cols);
+      return kernels.bf16_to_f32(y, reinterpret_cast<const simd::BF16*>(in), cols.size());
     default:
-      return linear.type->decode(y, in, linear.n_cols);
+      return linear.type->decode(y, in, cols.size());
   }
 }
 

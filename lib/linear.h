@@ -61,11 +61,11 @@ class Int8Buffer {
   std::vector<float> maxima_;
 };
 
-// What a thread needs to unpack weights into.
+// What a thread decodes a block of weights into (float_matmul.h).
 struct LinearScratch {
   explicit LinearScratch(std::size_t max_cols);
-  static std::size_t n_floats(std::size_t max_cols);  // of each of the two
-  std::vector<float> rows;                            // a block of decoded rows
+  static std::size_t n_floats(std::size_t max_cols);  // of both
+  std::vector<float> rows;                            // decoded
   std::vector<float> panels;                          // the same, packed
 };
 
@@ -79,5 +79,8 @@ Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) no
 
 // One decoded row: an embedding. y: [n_cols].
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept;
+// Its columns `cols`, at whole blocks of the type; not of packed weights. y: [cols.size()].
+void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, Range cols,
+                float* y) noexcept;
 
 }  // namespace runnel

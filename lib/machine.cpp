@@ -8,9 +8,6 @@
 #if defined(__linux__)
 #include <sched.h>
 #endif
-#if defined(RUNNEL_BLAS)
-#include <cblas.h>
-#endif
 
 #include "simd/kernels.h"
 
@@ -64,33 +61,6 @@ std::size_t count_performance_cores() { return std::max(1u, std::thread::hardwar
 
 #endif
 
-#if defined(RUNNEL_BLAS)
-
-constexpr int openblas_pthreads = 1;  // openblas_get_parallel(): 0 sequential, 1 pthreads, 2 OpenMP
-
-bool is_avx512_core(const char* core) {
-  for (const char* name : {"SkylakeX", "Cooperlake", "SapphireRapids", "Zen4", "Zen5"})
-    if (std::strcmp(core, name) == 0) return true;
-  return false;
-}
-
-std::string find_blas_advice() {
-  if (openblas_get_parallel() == openblas_pthreads)
-    return "this OpenBLAS starts threads of its own, so runnel's float kernels are used instead; "
-           "install its OpenMP build (libopenblas-openmp-dev on Debian)";
-#if defined(__x86_64__)
-  const simd::IsaRow* row = nullptr;
-  simd::select(nullptr, simd::cpu_features(), &row);
-  const std::string best = row ? row->name : "";
-  if (best.rfind("avx512", 0) == 0 && !is_avx512_core(blas_core()))
-    return std::string("OpenBLAS does not know this processor and took its ") + blas_core() +
-           " kernels, about half as fast as it could be; start the program with OPENBLAS_CORETYPE=SkylakeX";
-#endif
-  return "";
-}
-
-#endif
-
 }  // namespace
 
 std::size_t performance_cores() {
@@ -111,24 +81,5 @@ Result<simd::Kernels> kernels_of(const Settings& settings) {
 std::size_t thread_count(const Settings& settings) {
   return settings.threads > 0 ? static_cast<std::size_t>(settings.threads) : performance_cores();
 }
-
-#if defined(RUNNEL_BLAS)
-bool blas_is_usable() {
-  static const bool usable = openblas_get_parallel() != openblas_pthreads;
-  return usable;
-}
-const char* blas_core() { return openblas_get_corename(); }
-const std::string& blas_advice() {
-  static const std::string advice = find_blas_advice();
-  return advice;
-}
-#else
-bool blas_is_usable() { return false; }
-const char* blas_core() { return ""; }
-const std::string& blas_advice() {
-  static const std::string advice;
-  return advice;
-}
-#endif
 
 }  // namespace runnel

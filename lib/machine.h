@@ -1,7 +1,6 @@
-// What the machine has: kernels, cores worth using, and how well OpenBLAS knows its processor.
+// What the machine has: kernels, and cores worth using.
 #pragma once
 #include <cstddef>
-#include <string>
 
 #include "lib/result.h"
 #include "lib/settings.h"
@@ -17,10 +16,5 @@ std::size_t performance_cores();
 // Kernels and threads that the settings ask for. A row of kernels that is not here is RUNNEL_UNSUPPORTED.
 Result<simd::Kernels> kernels_of(const Settings& settings);
 std::size_t thread_count(const Settings& settings);
-
-// OpenBLAS may be called by every thread of a team at once, single-threaded: its OpenMP build allows that.
-bool blas_is_usable();
-const char* blas_core();           // "Haswell"...; "" when built without it
-const std::string& blas_advice();  // why it is a poor match or unused; "" when there is nothing to say
 
 }  // namespace runnel

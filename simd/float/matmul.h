@@ -1,7 +1,6 @@
-// The float product of packed panels and many tokens, for builds and shapes without BLAS. Blocked as in Goto
-// and van de Geijn 2008 (Anatomy of High-Performance Matrix Multiplication): a tile of y stays in registers
-// while k runs, the tokens of the tile are packed in L1, and a block of panels stays in L2 while all tokens
-// pass.
+// The float product of packed panels and many tokens. Blocked as in Goto and van de Geijn 2008 (Anatomy of
+// High-Performance Matrix Multiplication): a tile of y stays in registers while k runs, the tokens of the
+// tile are copied into L1, and a block of panels stays in L2 while all tokens pass.
 //
 // Every y[t, r] is one chain of fused additions in the order of k, whatever the tile: the same bits for every
 // split.
@@ -15,13 +14,19 @@ namespace {
 
 constexpr size_t vecs_per_panel = panel_rows / lanes;
 constexpr size_t tile_panels = lanes == 16 ? 2 : 1;
-constexpr size_t tile_tokens = lanes == 16 ? 12 : 6;  // with the panels' vectors: all registers but a few
-constexpr size_t block_cols = 256;
-constexpr size_t block_panels = 32;  // 32 panels x 256 columns x 64 bytes = 512 KiB
+// With the panels' vectors, all registers but a few: of 32 vectors of 16 lanes (AVX-512), 16 of 8 (AVX2), and
+// 32 of 4 (NEON), where GCC 12 reads ahead so far that more would spill.
+constexpr size_t tile_tokens = lanes == 16 ? 12 : lanes == 8 ? 6 : 4;
+constexpr size_t block_cols = 512;
+constexpr size_t block_panels = 16;  // 16 panels x 512 columns x 64 bytes = 512 KiB
 constexpr size_t prefetch_cols = 8;  // how far ahead of the reads
 
-// x: [n_cols, n_tok] packed (token index fastest), panels: n_panels of [n_cols, 16], panel_stride floats
-// apart; adds to y: [n_tok, n_panels * 16], rows y_stride apart.
+// Between the copied rows of x: known to the compiler, so that one register finds them all, and no multiple
+// of 4 KiB, whose rows would meet in the same lines of L1.
+constexpr size_t x_row = block_cols + 16;
+
+// x: [n_tok, n_cols], rows x_row apart, panels: n_panels of [n_cols, 16], panel_stride floats apart; adds to
+// y: [n_tok, n_panels * 16], rows y_stride apart.
 template <size_t n_panels, size_t n_tok>
 inline void multiply_tile(float* y, size_t y_stride, const float* x, const float* panels, size_t panel_stride,
                           size_t n_cols) noexcept {
@@ -29,6 +34,7 @@ inline void multiply_tile(float* y, size_t y_stride, const float* x, const float
   F32 sums[n_tok][n_vecs];
   for (size_t t = 0; t < n_tok; ++t) {
     for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = load(y + t * y_stride + v * lanes);
+    for (size_t p = 0; p < n_panels; ++p) prefetch_to_write(y + t * y_stride + (n_panels + p) * panel_rows);
   }
   for (size_t c = 0; c < n_cols; ++c) {
     F32 w[n_vecs];
@@ -38,7 +44,7 @@ inline void multiply_tile(float* y, size_t y_stride, const float* x, const float
       w[v] = load(panels + v / vecs_per_panel * panel_stride + c * panel_rows + v % vecs_per_panel * lanes);
     }
     for (size_t t = 0; t < n_tok; ++t) {
-      const F32 x_tc(x[c * n_tok + t]);
+      const F32 x_tc(x[t * x_row + c]);
       for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = fmadd(x_tc, w[v], sums[t][v]);
     }
   }
@@ -61,26 +67,24 @@ inline void multiply_last_panel(float* y, size_t y_stride, const float* x, const
 template <size_t n_tok>
 inline void multiply_block(float* y, size_t y_stride, const float* x, size_t x_stride, const float* panels,
                            size_t panel_stride, size_t n_rows, size_t n_cols) noexcept {
-  float packed[block_cols * n_tok];
-  for (size_t c = 0; c < n_cols; ++c) {
-    for (size_t t = 0; t < n_tok; ++t) packed[c * n_tok + t] = x[t * x_stride + c];
-  }
+  float rows[n_tok * x_row];
+  for (size_t t = 0; t < n_tok; ++t) std::copy_n(x + t * x_stride, n_cols, rows + t * x_row);
   size_t r = 0;
   for (; r + tile_panels * panel_rows <= n_rows; r += tile_panels * panel_rows) {
-    multiply_tile<tile_panels, n_tok>(y + r, y_stride, packed, panels + r / panel_rows * panel_stride,
+    multiply_tile<tile_panels, n_tok>(y + r, y_stride, rows, panels + r / panel_rows * panel_stride,
                                       panel_stride, n_cols);
   }
   for (; r + panel_rows <= n_rows; r += panel_rows) {
-    multiply_tile<1, n_tok>(y + r, y_stride, packed, panels + r / panel_rows * panel_stride, panel_stride,
+    multiply_tile<1, n_tok>(y + r, y_stride, rows, panels + r / panel_rows * panel_stride, panel_stride,
                             n_cols);
   }
   if (r < n_rows) {
-    multiply_last_panel<n_tok>(y + r, y_stride, packed, panels + r / panel_rows * panel_stride, n_rows - r,
+    multiply_last_panel<n_tok>(y + r, y_stride, rows, panels + r / panel_rows * panel_stride, n_rows - r,
                                n_cols);
   }
 }
 
-// All tokens, in tiles of n_tok; what is left goes on to smaller tiles.
+// All tokens, in tiles of n_tok; what is left goes on to tiles of 4, 2 and 1.
 template <size_t n_tok>
 inline void multiply_tokens(float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_left,
                             const float* panels, size_t panel_stride, size_t n_rows, size_t n_cols) noexcept {
@@ -91,7 +95,8 @@ inline void multiply_tokens(float* y, size_t y_stride, const float* x, size_t x_
   }
   if constexpr (n_tok > 1) {
     if (n_left != 0) {
-      multiply_tokens<n_tok / 2>(y, y_stride, x, x_stride, n_left, panels, panel_stride, n_rows, n_cols);
+      multiply_tokens<(n_tok > 4 ? 4 : n_tok / 2)>(y, y_stride, x, x_stride, n_left, panels, panel_stride,
+                                                   n_rows, n_cols);
     }
   }
 }

@@ -72,6 +72,11 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/float/attention.h", "mul(s + i * s_stride, k_scales,", "mul(s, k_scales,", "scores_i8"),
     ("avx512", "simd/float/attention.h", "if (d < dim) mix_tail", "if (false) mix_tail", "mix_i8"),
     ("avx2 avx512 neon", "simd/float/exp.h", "F32(-87.5f)", "F32(-88.5f)", "softmax_step"),  # the exponent wraps
+    ("avx2 avx512 neon", "simd/float/matmul.h", "x + c, x_stride, n_tok, block", "x, x_stride, n_tok, block", "matmul_panels"),
+    ("avx2 avx512 neon", "simd/float/matmul.h", "n_cols, rows + t * x_row)", "n_cols, rows)", "matmul_panels"),
+    ("avx2 avx512 neon", "simd/float/matmul.h", "    y += n_tok * y_stride;\n", "", "matmul_panels"),  # tokens past the first tile
+    ("avx512", "simd/float/matmul.h", "std::copy_n(tile + t * panel_rows, n_rows,", "std::copy_n(tile + t * panel_rows, panel_rows,",
+     "matmul_panels"),
     ("avx512", "simd/float/quantize_vector.h", "y[(begin + i) * y_stride]", "y[begin + i * y_stride]", "quantize_vector"),
 ]
 

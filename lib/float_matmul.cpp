@@ -1,0 +1,86 @@
+#include "lib/float_matmul.h"
+
+#include <algorithm>
+
+#include "lib/blas.h"
+
+namespace runnel {
+namespace {
+
+// The largest block: half a megabyte of floats.
+constexpr std::size_t block_rows = 256;
+constexpr std::size_t block_cols = 512;
+
+// Columns are cut at whole blocks of every type (Q8_0 has 32).
+constexpr std::size_t col_multiple = 32;
+
+// n in parts of at most `most`, all about as large: no short one that would hardly be worth its packing.
+std::size_t even_part(std::size_t n, std::size_t most, std::size_t multiple) {
+  const auto divided_up = [](std::size_t a, std::size_t b) { return (a + b - 1) / b; };
+  return divided_up(divided_up(n, divided_up(n, most)), multiple) * multiple;
+}
+
+// scratch.panels = W[rows, cols].
+void pack(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, Range cols) {
+  float* const decoded = scratch.rows.data();
+  for (std::size_t r = 0; r < rows.size(); r += simd::panel_rows) {
+    const std::size_t n = std::min(simd::panel_rows, rows.size() - r);
+    for (std::size_t i = 0; i < n; ++i) decode_row(k, w, rows.begin + r + i, cols, decoded + i * cols.size());
+    k.pack_panel(scratch.panels.data() + r * cols.size(), decoded, cols.size(), n, cols.size());
+  }
+}
+
+void multiply_panels(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, ConstRows x,
+                     Rows y, std::size_t n_tok) {
+  for (std::size_t t = 0; t < n_tok; ++t) std::fill_n(y.data + t * y.stride + rows.begin, rows.size(), 0.0f);
+  const std::size_t n_rows = even_part(rows.size(), block_rows, simd::panel_rows);
+  const std::size_t n_cols = even_part(w.n_cols, block_cols, col_multiple);
+  for (std::size_t r = rows.begin; r < rows.end; r += n_rows) {
+    const Range block{r, std::min(rows.end, r + n_rows)};
+    for (std::size_t c = 0; c < w.n_cols; c += n_cols) {
+      const Range cols{c, std::min(w.n_cols, c + n_cols)};
+      pack(k, scratch, w, block, cols);
+      k.matmul_panels(y.data + r, y.stride, x.data + c, x.stride, n_tok, scratch.panels.data(), block.size(),
+                      cols.size());
+    }
+  }
+}
+
+// Whole rows at a time: sgemm cuts and packs by itself.
+void multiply_by_blas(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows,
+                      ConstRows x, Rows y, std::size_t n_tok) {
+  const std::size_t n_rows = blas_block_rows(w.n_rows, w.n_cols);
+  for (std::size_t begin = rows.begin; begin < rows.end; begin += n_rows) {
+    const std::size_t n = std::min(n_rows, rows.end - begin);
+    for (std::size_t i = 0; i < n; ++i)
+      decode_row(k, w, begin + i, {0, w.n_cols}, scratch.rows.data() + i * w.n_cols);
+    blas_multiply(scratch.rows.data(), n, w.n_cols, x, {y.data + begin, y.stride}, n_tok);
+  }
+}
+
+std::size_t decoded_floats(std::size_t max_cols) {
+  return blas_is_usable() ? blas_block_floats(max_cols) : simd::panel_rows * block_cols;
+}
+std::size_t panel_floats() { return blas_is_usable() ? 0 : block_rows * block_cols; }
+
+}  // namespace
+
+LinearScratch::LinearScratch(std::size_t max_cols) : rows(decoded_floats(max_cols)), panels(panel_floats()) {}
+
+std::size_t LinearScratch::n_floats(std::size_t max_cols) {
+  return decoded_floats(max_cols) + panel_floats();
+}
+
+Range float_matmul_rows(const Thread& thread, const Linear& w) noexcept {
+  return thread.split(w.n_rows, blas_is_usable() ? blas_block_rows(w.n_rows, w.n_cols) : simd::panel_rows);
+}
+
+void float_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
+                  ConstRows x, Rows y, std::size_t n_tok) noexcept {
+  if (blas_is_usable())
+    multiply_by_blas(kernels, scratch, w, rows, x, y, n_tok);
+  else
+    multiply_panels(kernels, scratch, w, rows, x, y, n_tok);
+}
+
+}  // namespace runnel

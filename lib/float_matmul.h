@@ -1,0 +1,16 @@
+// y = W x for many tokens and weights that are not packed. W is decoded and packed a block at a time; a block
+// stays in the L2 cache while all tokens pass (Goto and van de Geijn 2008, Anatomy of High-Performance Matrix
+// Multiplication). Built with OpenBLAS, its sgemm multiplies instead.
+#pragma once
+#include "lib/linear.h"
+
+namespace runnel {
+
+// This thread's part of W's rows.
+Range float_matmul_rows(const Thread& thread, const Linear& w) noexcept;
+
+// y[t, r] = sum_c W[r, c] x[t, c] for those rows. The same bits for any team.
+void float_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
+                  ConstRows x, Rows y, std::size_t n_tok) noexcept;
+
+}  // namespace runnel

@@ -1,0 +1,131 @@
+// The product of weights in each format with one token and with many, against sums in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
+#include <random>
+#include <vector>
+
+#include "lib/linear.h"
+
+namespace runnel {
+namespace {
+
+using quant::TensorType;
+using Sizes = std::initializer_list<std::size_t>;
+
+struct Case {
+  TensorType type;
+  std::size_t n_rows, n_cols, n_tok;
+};
+
+class Product {
+ public:
+  explicit Product(const Case& c) : case_(c), info_(quant::type_info(c.type)) {
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    weights_.resize(c.n_rows * c.n_cols);
+    for (float& w : weights_) w = normal(random);
+    data_.resize(c.n_rows * quant::row_bytes(info_, c.n_cols));
+    info_.encode(data_.data(), weights_.data(), weights_.size());
+    info_.decode(weights_.data(), data_.data(), weights_.size());
+    bias_.resize(c.n_rows);
+    for (float& b : bias_) b = normal(random);
+    x_.resize(c.n_tok * x_stride());
+    for (float& x : x_) x = normal(random);
+    linear_.type = &info_;
+    linear_.data = data_.data();
+    linear_.n_rows = c.n_rows;
+    linear_.n_cols = c.n_cols;
+    linear_.bias = bias_.data();
+    linear_.scale = 0.5f;
+  }
+
+  std::vector<float> run(std::size_t n_threads) const {
+    const simd::Kernels kernels = best_kernels();
+    std::vector<float> y(case_.n_tok * y_stride(), untouched);
+    std::vector<LinearScratch> scratch(n_threads, LinearScratch(case_.n_cols));
+    Team team(n_threads);
+    team.run([&](Thread& thread) {
+      multiply(thread, kernels, scratch[thread.index()], linear_, {{x_.data(), x_stride()}, {}},
+               {y.data(), y_stride()}, case_.n_tok);
+    });
+    return y;
+  }
+
+  void expect_right(const std::vector<float>& y) const {
+    for (std::size_t t = 0; t < case_.n_tok; ++t) {
+      for (std::size_t r = 0; r < case_.n_rows; ++r) {
+        double sum = 0, mass = 0;
+        for (std::size_t c = 0; c < case_.n_cols; ++c) {
+          const double product = static_cast<double>(weights_[r * case_.n_cols + c]) *
+                                 static_cast<double>(x_[t * x_stride() + c]);
+          sum += product;
+          mass += std::fabs(product);
+        }
+        const double exact = 0.5 * sum + static_cast<double>(bias_[r]);
+        ASSERT_NEAR(static_cast<double>(y[t * y_stride() + r]), exact,
+                    1e-7 * static_cast<double>(case_.n_cols) * mass + 1e-6)
+            << "token " << t << ", row " << r;
+      }
+      for (std::size_t r = case_.n_rows; r < y_stride(); ++r)
+        ASSERT_EQ(y[t * y_stride() + r], untouched) << "token " << t << ", past the last row";
+    }
+  }
+
+ private:
+  static constexpr float untouched = 12345.0f;
+
+  static simd::Kernels best_kernels() {
+    const simd::IsaRow* row = nullptr;
+    return simd::select(nullptr, simd::cpu_features(), &row);
+  }
+  std::size_t x_stride() const { return case_.n_cols + 3; }
+  std::size_t y_stride() const { return case_.n_rows + 5; }
+
+  Case case_;
+  const quant::TypeInfo& info_;
+  std::vector<float> weights_;  // as decoded
+  std::vector<std::byte> data_;
+  std::vector<float> bias_, x_;
+  Linear linear_;
+};
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// One token and a few (matrix times vector), tiles of all sizes, blocks of columns (512) and of rows (256).
+TEST(Linear, EveryFormatAndShape) {
+  for (const TensorType type : {TensorType::f32, TensorType::f16, TensorType::bf16, TensorType::q8_0}) {
+    for (const std::size_t n_rows : Sizes{1, 16, 47, 300}) {
+      for (const std::size_t n_cols : Sizes{32, 512, 544, 1120}) {
+        for (const std::size_t n_tok : Sizes{1, 3, 4, 23}) {
+          SCOPED_TRACE(testing::Message() << quant::type_info(type).name << ", " << n_rows << " rows, "
+                                          << n_cols << " columns, " << n_tok << " tokens");
+          const Product product({type, n_rows, n_cols, n_tok});
+          const std::vector<float> y = product.run(1);
+          product.expect_right(y);
+          EXPECT_TRUE(same_bits(y, product.run(2))) << "two threads have other bits";
+          EXPECT_TRUE(same_bits(y, product.run(5))) << "five threads have other bits";
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, ColumnsThatFillNoBlock) {
+  for (const TensorType type : {TensorType::f32, TensorType::f16, TensorType::bf16}) {
+    for (const std::size_t n_cols : Sizes{1, 7, 33, 515, 1037}) {
+      SCOPED_TRACE(testing::Message() << quant::type_info(type).name << ", " << n_cols << " columns");
+      const Product product({type, 50, n_cols, 14});
+      const std::vector<float> y = product.run(1);
+      product.expect_right(y);
+      EXPECT_TRUE(same_bits(y, product.run(3)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runnel
