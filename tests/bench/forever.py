@@ -26,7 +26,9 @@ QUESTION = "I want to book a table for two in San Jose."
 def chatted(options, settings):
     """Enough text of a chat that goes on by itself; it is then stopped as a user would, with Ctrl-C."""
     command = [options.runnel, "chat", options.model, "--forever", "--quiet", *settings]
-    chat = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    # A shell without job control has its background jobs ignore Ctrl-C, and so would the chat.
+    hears = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    chat = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=hears)
     chat.stdin.write(QUESTION.encode() + b"\n")
     chat.stdin.close()
     text, n_tokens = b"", 0
