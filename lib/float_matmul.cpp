@@ -7,9 +7,8 @@
 namespace runnel {
 namespace {
 
-// The largest block: half a megabyte of floats.
-constexpr std::size_t block_rows = 256;
-constexpr std::size_t block_cols = 512;
+using simd::panel_block_cols;
+using simd::panel_block_rows;
 
 // Columns are cut at whole blocks of every type (Q8_0 has 32).
 constexpr std::size_t col_multiple = 32;
@@ -33,8 +32,8 @@ void pack(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range
 void multiply_panels(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, ConstRows x,
                      Rows y, std::size_t n_tok) {
   for (std::size_t t = 0; t < n_tok; ++t) std::fill_n(y.data + t * y.stride + rows.begin, rows.size(), 0.0f);
-  const std::size_t n_rows = even_part(rows.size(), block_rows, simd::panel_rows);
-  const std::size_t n_cols = even_part(w.n_cols, block_cols, col_multiple);
+  const std::size_t n_rows = even_part(rows.size(), panel_block_rows, simd::panel_rows);
+  const std::size_t n_cols = even_part(w.n_cols, panel_block_cols, col_multiple);
   for (std::size_t r = rows.begin; r < rows.end; r += n_rows) {
     const Range block{r, std::min(rows.end, r + n_rows)};
     for (std::size_t c = 0; c < w.n_cols; c += n_cols) {
@@ -59,9 +58,9 @@ void multiply_by_blas(const simd::Kernels& k, LinearScratch& scratch, const Line
 }
 
 std::size_t decoded_floats(std::size_t max_cols) {
-  return blas_is_usable() ? blas_block_floats(max_cols) : simd::panel_rows * block_cols;
+  return blas_is_usable() ? blas_block_floats(max_cols) : simd::panel_rows * panel_block_cols;
 }
-std::size_t panel_floats() { return blas_is_usable() ? 0 : block_rows * block_cols; }
+std::size_t panel_floats() { return blas_is_usable() ? 0 : panel_block_rows * panel_block_cols; }
 
 }  // namespace
 

@@ -22,6 +22,10 @@ using BF16 = std::uint16_t;  // upper half of a binary32
 constexpr size_t panel_rows = 16;  // output rows that lie side by side in a packed panel
 constexpr size_t block_keys = 16;  // cached keys that lie side by side
 
+// A block of panels that stays in a core's L2 cache while all tokens pass: 256 x 512 floats, 512 KiB.
+constexpr size_t panel_block_rows = 256;
+constexpr size_t panel_block_cols = 512;
+
 // clang-format off
 //  name          result  parameters
 #define RUNNEL_KERNELS(X)                                                                                              \

@@ -17,13 +17,11 @@ constexpr size_t tile_panels = lanes == 16 ? 2 : 1;
 // With the panels' vectors, all registers but a few: of 32 vectors of 16 lanes (AVX-512), 16 of 8 (AVX2), and
 // 32 of 4 (NEON), where GCC 12 reads ahead so far that more would spill.
 constexpr size_t tile_tokens = lanes == 16 ? 12 : lanes == 8 ? 6 : 4;
-constexpr size_t block_cols = 512;
-constexpr size_t block_panels = 16;  // 16 panels x 512 columns x 64 bytes = 512 KiB
 constexpr size_t prefetch_cols = 8;  // how far ahead of the reads
 
 // Between the copied rows of x: known to the compiler, so that one register finds them all, and no multiple
 // of 4 KiB, whose rows would meet in the same lines of L1.
-constexpr size_t x_row = block_cols + 16;
+constexpr size_t x_row = panel_block_cols + 16;
 
 // x: [n_tok, n_cols], rows x_row apart, panels: n_panels of [n_cols, 16], panel_stride floats apart; adds to
 // y: [n_tok, n_panels * 16], rows y_stride apart.
@@ -105,13 +103,12 @@ inline void multiply_tokens(float* y, size_t y_stride, const float* x, size_t x_
 void matmul_panels(float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,
                    const float* panels, size_t n_rows, size_t n_cols) noexcept {
   const size_t panel_stride = n_cols * panel_rows;
-  constexpr size_t block_rows = block_panels * panel_rows;
-  for (size_t c = 0; c < n_cols; c += block_cols) {
-    const size_t cols = std::min(block_cols, n_cols - c);
-    for (size_t r = 0; r < n_rows; r += block_rows) {
+  for (size_t c = 0; c < n_cols; c += panel_block_cols) {
+    const size_t cols = std::min(panel_block_cols, n_cols - c);
+    for (size_t r = 0; r < n_rows; r += panel_block_rows) {
       const float* block = panels + r / panel_rows * panel_stride + c * panel_rows;
       multiply_tokens<tile_tokens>(y + r, y_stride, x + c, x_stride, n_tok, block, panel_stride,
-                                   std::min(block_rows, n_rows - r), cols);
+                                   std::min(panel_block_rows, n_rows - r), cols);
     }
   }
 }
