@@ -114,13 +114,18 @@ Result<void> Session::set(std::string_view name, std::string_view value) {
   Settings changed = settings_;
   RUNNEL_TRY(changed.set(name, value));
   RUNNEL_TRY(sampler_.configure(changed));
+  resize_team(thread_count(changed));
   settings_ = std::move(changed);
-  if (thread_count(settings_) != forward_.n_threads()) {
-    team_.resize(thread_count(settings_));
-    forward_.resize_team(thread_count(settings_));
-  }
   set_stop_texts();
   return {};
+}
+
+// Scratch grows before the team and shrinks after it: should memory run out, every thread still has its own.
+void Session::resize_team(std::size_t n_threads) {
+  const std::size_t old = team_.size();
+  if (n_threads > old) forward_.resize_team(n_threads);
+  team_.resize(n_threads);
+  if (n_threads < old) forward_.resize_team(n_threads);
 }
 
 void Session::set_observer(std::unique_ptr<Observer> observer) {

@@ -122,6 +122,7 @@ class Session {
 
   void empty(std::int64_t n_prefix);
   void set_stop_texts();
+  void resize_team(std::size_t n_threads);
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
   Result<void> read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
                           void* user);
