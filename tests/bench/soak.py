@@ -7,7 +7,9 @@
     soak.py -f dialogues.txt -- --parse-special                                     with options for runnel
 
 The text is read again whenever it ends. Exit status 1: something did not stay. Times are wall times: on a machine with
-other work they tell of that too, and the processor time beside them tells less of it.
+other work they tell of that too, and the processor time beside them tells less of it. The time of a token in the first
+and the last bucket is shown but not judged: half an hour lies between them, in which a processor's clock changes by
+more than 2 %. Whether a token takes longer after four million others is what aging.py finds out, in turns.
 """
 
 import argparse
@@ -40,20 +42,22 @@ def verdicts(report):
     drifts = [bucket["ppl"] / bucket["first_pass_ppl"] - 1 for bucket in report["buckets"][-LAST:]]
     drift = max(drifts, key=abs)
     growth = report["resident_bytes_end"] - report["resident_bytes_full_window"]
-    all_, first, last = (report[part] for part in ("latency", "latency_first_bucket", "latency_last_bucket"))
-    slower = last["median_us"] / first["median_us"] - 1
-    slower_cpu = last["cpu"]["mean_us"] / first["cpu"]["mean_us"] - 1
+    all_ = report["latency"]
     tail, cpu_tail = (times["p99_9_us"] / times["median_us"] for times in (all_, all_["cpu"]))
     return [
         (f"perplexity of each of the last {len(drifts)} buckets within 1 % of the first pass",
          f"worst {percent(drift)}", abs(drift) < 0.01),
         ("memory grows by less than 1 MB", f"{growth / 1024:.0f} KiB", growth < 1_000_000),
-        ("a token takes as long at the end as at the start, within 2 %",
-         f"median {percent(slower)} (mean processor time {percent(slower_cpu)})", abs(slower) < 0.02),
         ("99.9 % of the tokens take less than 2 medians",
          f"{tail:.2f} medians of {all_['median_us']:.0f} us, longest {all_['max_us'] / 1000:.1f} ms"
          f" (processor time: {cpu_tail:.2f} medians)", tail < 2),
     ]
+
+
+def first_and_last(report):
+    first, last = report["latency_first_bucket"], report["latency_last_bucket"]
+    return (f"median token in the first bucket {first['median_us']:.0f} us, in the last {last['median_us']:.0f} us"
+            f" (mean processor time {first['cpu']['mean_us']:.0f} and {last['cpu']['mean_us']:.0f} us)")
 
 
 def main():
@@ -84,6 +88,7 @@ def main():
         for claim, found, holds in verdicts(report):
             print(f"  {'ok ' if holds else 'NOT'} {claim}: {found}")
             ok = ok and holds
+        print(f"  --  {first_and_last(report)}", flush=True)
     return 0 if ok else 1
 
 
