@@ -10,8 +10,9 @@ namespace {
 // Scores are held for a run of keys at a time, in rows of so many.
 constexpr std::size_t score_stride = KeyRun::max;
 constexpr std::size_t tile_rows = 32;  // queries that share one pass over the keys
-// A single token's keys are dealt to the threads in splits of this many, whatever the number of threads.
-constexpr std::int64_t split = 512;
+// A single token's keys are dealt to the threads in splits of this many, whatever the number of threads. What
+// each split leaves for the end is written and read again, so there should be few.
+constexpr std::int64_t split = 1024;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 

@@ -48,7 +48,9 @@ struct CachedNumbers {
 // (one lane a key); the first key of the run is number `skip` of the first block, and what lies around the
 // run in its first and last block may never have been written.
 struct KeyRun {
-  static constexpr std::size_t max = 64;  // keys; runs end where slots are multiples of it
+  // Keys; runs end where slots are multiples of it. Each run comes from memory as one piece; the scores of a
+  // tile of queries for it stay in the L1 cache.
+  static constexpr std::size_t max = 256;
 
   CachedNumbers keys;    // [ceil((skip + n) / block_keys), head_dim, block_keys], scales [.., block_keys]
   CachedNumbers values;  // [n, head_dim_v], scales [n]

@@ -13,7 +13,9 @@ namespace {
 // AVX2 has 16 registers, the others 32. A tile's sums fill half of them at most.
 constexpr size_t max_tile_sums = lanes == 8 ? 8 : 16;
 constexpr size_t max_tile_queries = lanes == 16 ? 8 : 4;
-constexpr size_t run_ahead = 4096;  // bytes from here on are asked for: the next run
+// So many bytes ahead are asked for, into the L2 cache: a core has far fewer places for lines on their way to
+// the L1 cache than to the L2.
+constexpr size_t bytes_ahead = 4096;
 
 // tile(first, n) for all queries in tiles as even as can be; n is a constant for the compiler, n <= max.
 template <size_t max, class Tile>
@@ -47,7 +49,7 @@ inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_strid
     RUNNEL_UNROLL for (size_t v = 0; v < n_blocks * vecs; ++v) {
       const typename Format::Element* const block = k + (v / vecs * dim + d) * block_keys;
       k_d[v] = Format::load(block + v % vecs * lanes);
-      if (v % vecs == 0 && d % line == 0) prefetch(block, run_ahead / sizeof *k);
+      if (v % vecs == 0 && d % line == 0) prefetch_l2(block + bytes_ahead / sizeof *k);
     }
     RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
       const F32 q_d(q[i * q_stride + d]);
@@ -101,7 +103,7 @@ inline void mix_tile(float* y, size_t y_stride, const float* p, size_t p_stride,
   }
   for (size_t j = 0; j < n_k; ++j) {
     F32 v_j[n_vecs];
-    prefetch(v + j * dim, run_ahead / sizeof *v);
+    prefetch_l2(v + j * dim + bytes_ahead / sizeof *v);
     RUNNEL_UNROLL for (size_t d = 0; d < n_vecs; ++d) v_j[d] = Format::load(v + j * dim + d * lanes);
     RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
       const F32 p_j(p[i * p_stride + j]);
