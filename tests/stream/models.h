@@ -13,6 +13,19 @@
 
 namespace runnel::test {
 
+constexpr SynthShape tiny(const char* architecture, std::uint32_t n_head_kv) {
+  return {.name = "tiny",
+          .architecture = architecture,
+          .n_vocab = 300,
+          .n_embd = 64,
+          .n_layer = 2,
+          .n_head = 4,
+          .n_head_kv = n_head_kv,
+          .head_dim = 16,
+          .n_ff = 96,
+          .n_ctx_train = 64};
+}
+
 inline std::shared_ptr<const Model> open_file(const std::string& path) {
   auto model = Model::open(path, {});
   if (!model) throw std::runtime_error(model.error().message);

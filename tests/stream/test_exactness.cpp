@@ -100,17 +100,7 @@ TEST(Exactness, bundled_model) {
 // A window that is longer than a run of keys (256) and than what one thread takes of a token's keys (1,024),
 // by batch until it is full and token by token while it moves on.
 TEST(Exactness, long_window) {
-  constexpr SynthShape shape = {.name = "narrow",
-                                .architecture = "llama",
-                                .n_vocab = 300,
-                                .n_embd = 32,
-                                .n_layer = 2,
-                                .n_head = 4,
-                                .n_head_kv = 2,
-                                .head_dim = 8,
-                                .n_ff = 48,
-                                .n_ctx_train = 64};
-  const auto model = synthetic(shape);
+  const auto model = synthetic(tiny("llama", 2));
   const auto tokens = random_tokens(1500, model->shape().n_vocab);
   Settings settings;
   settings.sinks = 4;
