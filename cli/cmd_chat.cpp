@@ -155,7 +155,7 @@ std::optional<int> leave(Conversation& chat, bool& warned) {
   if (!chat.has_session()) return exit_ok;
   try {
     chat.save("");
-    return exit_ok;
+    return asked_to_end() ? exit_code_of_interrupt() : exit_ok;
   } catch (const Failure& failure) {
     if (warned) return exit_failure;
     write_note(std::string(failure.what()) +
@@ -177,7 +177,7 @@ int talk_on_terminal(Conversation& chat, bool for_ever) {
   for (;;) {
     std::string line;
     const LineEditor::Event event = editor.read(line);
-    if (event == LineEditor::Event::interrupted && !stopped_before) {
+    if (event == LineEditor::Event::interrupted && !stopped_before && !asked_to_end()) {
       write_note("Ctrl-C again, or Ctrl-D, leaves");
       stopped_before = true;
       continue;
@@ -209,9 +209,9 @@ int talk_through_pipes(Conversation& chat) {
   for (;;) {
     const LineInput::Event event = input.read(line);
     if (event == LineInput::Event::end) return exit_ok;
-    if (event == LineInput::Event::interrupted) return exit_interrupted;
+    if (event == LineInput::Event::interrupted) return exit_code_of_interrupt();
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    if (chat.say(line) == RUNNEL_FINISH_STOPPED) return exit_interrupted;
+    if (chat.say(line) == RUNNEL_FINISH_STOPPED) return exit_code_of_interrupt();
   }
 }
 
@@ -269,7 +269,7 @@ void add_chat(CLI::App& app, Run& run) {
   command
       .add_option("--session", conversation.session_path,
                   "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the "
-                  "end of the input); made where there is none")
+                  "end of the input, a closed window); made where there is none")
       ->type_name("FILE");
   command.add_option("--transcript", conversation.transcript_path, "a text file to append what is said to")
       ->type_name("FILE");

@@ -18,46 +18,75 @@ enum class Mode { end, stop_session, note };
 std::atomic<Mode> mode{Mode::end};
 std::atomic<runnel_session*> running{nullptr};
 std::atomic<int> n_interrupts{0};
+std::atomic<int> end_signal{0};  // that the program was asked to end with
 std::atomic<bool> may_end{true};
-// A byte for each Ctrl-C, so that one that comes just before a wait ends it too.
+// A byte for each signal, so that one that comes just before a wait ends it too.
 int pipe_ends[2] = {-1, -1};
 static_assert(std::atomic<Mode>::is_always_lock_free && std::atomic<runnel_session*>::is_always_lock_free &&
-              std::atomic<bool>::is_always_lock_free);
+              std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-void on_interrupt(int) {
-  const int n_before = n_interrupts.fetch_add(1);
+void end_wait() {
   const int error_before = errno;
   [[maybe_unused]] const ssize_t n_written = write(pipe_ends[1], "", 1);  // full: it wakes as it is
   errno = error_before;
+}
+
+void stop_session() {
+  if (runnel_session* session = running.load()) runnel_session_stop(session);
+}
+
+void on_interrupt(int) {
+  const int n_before = n_interrupts.fetch_add(1);
+  end_wait();
   switch (mode.load()) {
     case Mode::end:
       if (may_end.load()) _exit(exit_interrupted);
       return;
     case Mode::stop_session:
       if (n_before > 0 && may_end.load()) _exit(exit_interrupted);
-      if (runnel_session* session = running.load()) runnel_session_stop(session);
-      return;
+      return stop_session();
     case Mode::note:
       return;
   }
 }
 
+void on_end(int number) {
+  if (may_end.load()) {  // its own end, once the handler has returned
+    signal(number, SIG_DFL);
+    raise(number);
+    return;
+  }
+  end_signal.store(number);
+  end_wait();
+  stop_session();
+}
+
+// Unless the signal is ignored. Without SA_RESTART: a read from the terminal returns.
+void handle(int number, void (*handler)(int)) {
+  struct sigaction current {};
+  sigaction(number, nullptr, &current);
+  if (current.sa_handler == SIG_IGN) return;
+  struct sigaction action {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
+}
+
 }  // namespace
 
 void watch_signals() {
-  struct sigaction current {};
-  sigaction(SIGINT, nullptr, &current);
   if (pipe2(pipe_ends, O_NONBLOCK | O_CLOEXEC) != 0) pipe_ends[0] = pipe_ends[1] = -1;
-  if (current.sa_handler != SIG_IGN) {
-    struct sigaction action {};
-    action.sa_handler = on_interrupt;  // without SA_RESTART: a read from the terminal returns
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, nullptr);
-  }
+  handle(SIGINT, on_interrupt);
+  handle(SIGTERM, on_end);
+  handle(SIGHUP, on_end);
   signal(SIGPIPE, SIG_IGN);
 }
 
-bool interrupted() { return n_interrupts.load() > 0; }
+bool interrupted() { return n_interrupts.load() > 0 || asked_to_end(); }
+
+bool asked_to_end() { return end_signal.load() != 0; }
+
+int exit_code_of_interrupt() { return asked_to_end() ? 128 + end_signal.load() : exit_interrupted; }
 
 void clear_interrupt() {
   n_interrupts.store(0);

@@ -1,22 +1,27 @@
-// Ctrl-C: what it does depends on what runs.
+// Signals. What Ctrl-C does depends on what runs:
 //
 //   nothing of ours  the program ends at once (while a model is opened, a file is read...)
 //   StopSession      the session's work ends after the token at hand; a second Ctrl-C ends the program
 //   NoteInterrupt    it is only noted: someone is typing and reads interrupted()
 //
-// While a FinishFirst lives the program never ends by itself: where it would, Ctrl-C is noted.
+// While a FinishFirst lives the program never ends by itself: where it would, Ctrl-C is noted. So are SIGTERM
+// and SIGHUP (the terminal is gone), which else end it at once: they are a Ctrl-C that nothing clears.
 #pragma once
 #include "runnel/runnel.h"
 
 namespace cli {
 
-// Installs the handler, unless the program was started with Ctrl-C ignored. Also ignores SIGPIPE, so that
-// writing to a reader that has gone is an error and not a signal.
+// Installs the handlers, but for signals that the program was started with ignored. Also ignores SIGPIPE, so
+// that writing to a reader that has gone is an error and not a signal.
 void watch_signals();
 
-// Whether Ctrl-C came since the last clear.
+// Whether Ctrl-C came since the last clear, or the program was asked to end.
 bool interrupted();
 void clear_interrupt();
+bool asked_to_end();
+
+// What to end with after that: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, as shells have it.
+int exit_code_of_interrupt();
 
 // Waits until the file has something to read or is at its end, until Ctrl-C (also one that came before, since
 // the last clear), or until another signal was handled.

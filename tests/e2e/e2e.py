@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import tempfile
@@ -36,6 +37,12 @@ class Result:
 def run(*arguments, stdin=b""):
     command = [RUNNEL, *map(str, arguments)]
     return Result(subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S))
+
+
+def default_signals():
+    """For a child of ours: shells and nohup hand down signals that are ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def shared(name):

@@ -90,7 +90,7 @@ class PipedChat(e2e.TestCase):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=e2e.default_signals,
         ) as process:
             process.stdin.write(b"Hello!\n")
             process.stdin.flush()

@@ -84,7 +84,7 @@ class Generate(e2e.TestCase):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=e2e.default_signals,
         ) as process:
             start = process.stdout.read(500)
             process.send_signal(signal.SIGINT)

@@ -31,7 +31,7 @@ class Sessions(e2e.TestCase):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=e2e.default_signals,
         )
         self.addCleanup(process.kill)
         process.stdin.write(said(LINES[:1]))
@@ -59,14 +59,31 @@ class Sessions(e2e.TestCase):
         self.assertTrue(self.session.exists())
         self.assertEqual(os.listdir(self.folder), ["evening.session"])
 
-    def test_saved_on_ctrl_c_while_it_waits(self):
-        with self.begin("--greedy") as process:
-            self.assertEqual(process.stdout.readline().decode(), e2e.ANSWER + "\n")
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=60)
-            self.assertEqual(process.returncode, 130)
+    def test_saved_on_a_signal_while_it_waits(self):
         whole = self.succeed("chat", "--greedy", stdin=said(LINES[:2])).out
-        self.assertEqual(self.chat("--greedy", lines=LINES[1:2]).out, whole.split(b"\n", 1)[1])
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.begin("--greedy") as process:
+                self.assertEqual(process.stdout.readline().decode(), e2e.ANSWER + "\n")
+                process.send_signal(number)
+                process.wait(timeout=60)
+                self.assertEqual(process.returncode, 128 + number)
+            self.assertEqual(self.chat("--greedy", lines=LINES[1:2]).out, whole.split(b"\n", 1)[1])
+            self.session.unlink()
+
+    def test_a_chat_that_is_not_kept_ends_at_once(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            with subprocess.Popen(
+                [e2e.RUNNEL, "chat", "--forever"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                preexec_fn=e2e.default_signals,
+            ) as process:
+                process.stdin.write(b"Hello!\n")
+                process.stdin.flush()
+                self.assertTrue(process.stdout.read(100))
+                process.send_signal(number)
+                process.communicate(timeout=60)
+                self.assertEqual(process.returncode, -number)
 
     def test_saved_on_ctrl_c_in_an_answer(self):
         with self.begin("--greedy", "--forever") as process:
@@ -79,6 +96,16 @@ class Sessions(e2e.TestCase):
         self.assertTrue(shown.out)
         whole = (before + rest).decode()
         self.assertGreater(len(whole), 300)
+
+    def test_saved_when_asked_to_end_in_an_answer(self):
+        with self.begin("--greedy", "--forever") as process:
+            process.stdout.read(300)
+            made = self.session.stat().st_size
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGHUP)  # does not keep it from saving
+            process.communicate(timeout=60)
+            self.assertIn(process.returncode, (128 + signal.SIGTERM, 128 + signal.SIGHUP, -signal.SIGHUP))
+        self.assertGreater(self.session.stat().st_size, made)
 
     def test_saved_when_the_reader_has_gone(self):
         with self.begin("--greedy", "--forever") as process:

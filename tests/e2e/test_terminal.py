@@ -17,7 +17,7 @@ class Terminal:
     def __init__(self, folder, *arguments):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            e2e.default_signals()
             os.environ.update({"TERM": "xterm", "XDG_STATE_HOME": str(folder), "LC_ALL": "C.UTF-8"})
             os.execv(e2e.RUNNEL, [e2e.RUNNEL, *arguments])
         self.seen = b""
@@ -26,6 +26,9 @@ class Terminal:
         os.write(self.fd, keys if isinstance(keys, bytes) else keys.encode())
 
     def read_some(self, seconds):
+        if self.fd < 0:
+            time.sleep(seconds)
+            return b""
         if not select.select([self.fd], [], [], seconds)[0]:
             return b""
         try:
@@ -59,11 +62,17 @@ class Terminal:
                 return os.waitstatus_to_exitcode(status)
         raise AssertionError(f"still running: {self.seen!r}")
 
+    def hang_up(self):
+        """The window is closed."""
+        os.close(self.fd)
+        self.fd = -1
+
     def close(self):
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        os.close(self.fd)
+        if self.fd >= 0:
+            os.close(self.fd)
 
 
 class TerminalChat(e2e.TestCase):
@@ -73,6 +82,15 @@ class TerminalChat(e2e.TestCase):
         terminal.expect("/help")
         terminal.expect("> ")
         return terminal
+
+    def goes_on_from(self, session):
+        """There is a last answer, which can be had again."""
+        terminal = self.start("--session", str(session))
+        terminal.type("/regen\n")
+        terminal.expect("tokens/s]")
+        terminal.expect("> ")
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
 
     def test_answers_and_leaves_on_ctrl_d(self):
         terminal = self.start("--greedy")
@@ -218,10 +236,29 @@ class TerminalChat(e2e.TestCase):
         terminal.type(CTRL_C)
         self.assertEqual(terminal.exit_code(), 0)
         self.assertGreater(kept.stat().st_size, 10000)  # kept as it was when the chat was left
-        terminal = self.start("--session", str(kept))  # the last lines come with the greeting
-        terminal.type("/regen\n")
-        terminal.expect("tokens/s]")
+        self.goes_on_from(kept)
+
+    def test_a_session_is_kept_when_the_terminal_goes(self):
+        kept = self.folder / "kept.session"
+        terminal = self.start("--greedy", "--session", str(kept))
+        terminal.type(e2e.QUESTION + "\n")
+        terminal.expect(e2e.ANSWER)
         terminal.expect("> ")
+        terminal.hang_up()
+        # The end of the input may be seen before the signal.
+        self.assertIn(terminal.exit_code(), (0, 128 + signal.SIGHUP))
+        self.goes_on_from(kept)
+
+    def test_a_session_is_kept_when_asked_to_end(self):
+        kept = self.folder / "kept.session"
+        terminal = self.start("--greedy", "--forever", "--session", str(kept))
+        made = kept.stat().st_size
+        terminal.type(e2e.QUESTION + "\n")
+        terminal.expect(e2e.ANSWER)
+        os.kill(terminal.pid, signal.SIGTERM)
+        self.assertEqual(terminal.exit_code(), 128 + signal.SIGTERM)
+        self.assertGreater(kept.stat().st_size, made)
+        terminal = self.start("--session", str(kept))
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 0)
 
