@@ -45,6 +45,13 @@ def default_signals():
         signal.signal(number, signal.SIG_DFL)
 
 
+def start(*arguments, stdin=subprocess.PIPE):
+    """The program at work, its output in pipes: to talk to, or to interrupt."""
+    command = [RUNNEL, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, preexec_fn=default_signals)
+
+
 def shared(name):
     """A file of the reference data; the test is skipped where there is none."""
     path = SHARED / name

@@ -1,7 +1,6 @@
 """runnel chat through pipes: answers on standard output and nothing else."""
 
 import signal
-import subprocess
 import time
 
 import e2e
@@ -85,13 +84,7 @@ class PipedChat(e2e.TestCase):
         self.succeed("chat", model, "--template", "chatml", "-n", "5", stdin=b"Hello\n")
 
     def test_for_ever_lasts_until_interrupted(self):
-        with subprocess.Popen(
-            [e2e.RUNNEL, "chat", "--forever", "--greedy"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=e2e.default_signals,
-        ) as process:
+        with e2e.start("chat", "--forever", "--greedy") as process:
             process.stdin.write(b"Hello!\n")
             process.stdin.flush()
             self.assertTrue(process.stdout.read(400))  # more than any answer of this model

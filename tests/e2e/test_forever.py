@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 
 import e2e
 import repetition
@@ -29,16 +28,13 @@ class Forever(e2e.TestCase):
         self.assertLess(min(self.shares(self.generate("--greedy"))), LEAST)
 
     def test_a_chat_that_goes_on_by_itself(self):
-        command = [e2e.RUNNEL, "chat", "--forever", "--quiet", "-t", "1"]
-        chat = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.addCleanup(chat.kill)
-        chat.stdin.write(e2e.QUESTION.encode() + b"\n")
-        chat.stdin.close()
-        text = chat.stdout.read(10000).decode("utf-8", "replace")
-        chat.send_signal(signal.SIGINT)
-        chat.stdout.read()
-        chat.stdout.close()
-        self.assertEqual(chat.wait(e2e.TIMEOUT_S), 130)
+        with e2e.start("chat", "--forever", "--quiet", "-t", 1) as chat:
+            chat.stdin.write(e2e.QUESTION.encode() + b"\n")
+            chat.stdin.close()
+            text = chat.stdout.read(10000).decode("utf-8", "replace")
+            chat.send_signal(signal.SIGINT)
+            chat.stdout.read()
+            self.assertEqual(chat.wait(e2e.TIMEOUT_S), 130)
         shares = self.shares(text)
         self.assertGreaterEqual(len(shares), 2, text)
         self.assertGreater(min(shares), LEAST, shares)

@@ -79,13 +79,7 @@ class Generate(e2e.TestCase):
         self.assertGreater(report["evicted_tokens"], 500)
 
     def test_without_end_until_interrupted(self):
-        with subprocess.Popen(
-            [e2e.RUNNEL, "generate", str(e2e.DEMO), "-p", "It was", "-n", "-1"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=e2e.default_signals,
-        ) as process:
+        with e2e.start("generate", e2e.DEMO, "-p", "It was", "-n", -1, stdin=subprocess.DEVNULL) as process:
             start = process.stdout.read(500)
             process.send_signal(signal.SIGINT)
             rest, notes = process.communicate(timeout=e2e.TIMEOUT_S)
@@ -95,12 +89,7 @@ class Generate(e2e.TestCase):
         self.assertIn(b"stopped", notes)
 
     def test_a_reader_that_leaves(self):
-        with subprocess.Popen(
-            [e2e.RUNNEL, "generate", str(e2e.DEMO), "-p", "It was", "-n", "-1"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
+        with e2e.start("generate", e2e.DEMO, "-p", "It was", "-n", -1, stdin=subprocess.DEVNULL) as process:
             process.stdout.read(10)
             process.stdout.close()
             notes = process.stderr.read()

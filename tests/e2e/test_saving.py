@@ -26,13 +26,7 @@ class Sessions(e2e.TestCase):
 
     def begin(self, *arguments):
         """A program that has answered once and waits for the next line."""
-        process = subprocess.Popen(
-            [e2e.RUNNEL, "chat", "--session", str(self.session), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=e2e.default_signals,
-        )
+        process = e2e.start("chat", "--session", self.session, *arguments)
         self.addCleanup(process.kill)
         process.stdin.write(said(LINES[:1]))
         process.stdin.flush()
@@ -72,12 +66,7 @@ class Sessions(e2e.TestCase):
 
     def test_a_chat_that_is_not_kept_ends_at_once(self):
         for number in (signal.SIGTERM, signal.SIGHUP):
-            with subprocess.Popen(
-                [e2e.RUNNEL, "chat", "--forever"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                preexec_fn=e2e.default_signals,
-            ) as process:
+            with e2e.start("chat", "--forever") as process:
                 process.stdin.write(b"Hello!\n")
                 process.stdin.flush()
                 self.assertTrue(process.stdout.read(100))
@@ -198,11 +187,7 @@ class Transcripts(e2e.TestCase):
 
     def test_each_turn_is_in_the_file_when_it_is_over(self):
         path = self.folder / "talk.txt"
-        with subprocess.Popen(
-            [e2e.RUNNEL, "chat", "--greedy", "--transcript", str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        ) as process:
+        with e2e.start("chat", "--greedy", "--transcript", path) as process:
             process.stdin.write(said(LINES[:1]))
             process.stdin.flush()
             process.stdout.readline()
