@@ -6,27 +6,31 @@
 namespace runnel::simd {
 namespace {
 
-// From four places at once, as the products with a vector do it: one stream alone does not keep the memory
-// busy. Each word of a cache line has a sum of its own, so that nothing but the reads takes time.
-std::uint64_t read_words(const std::uint64_t* p, size_t n) noexcept {
-  constexpr size_t n_streams = 4;
-  constexpr size_t line = 8;     // words
-  constexpr size_t ahead = 192;  // words: 1.5 KB
-  std::uint64_t sums[n_streams][line] = {};
-  const size_t part = n / (n_streams * line) * line;
+// Asked for `ahead` bytes before it is read. Each word of a cache line has a sum of its own, so that nothing
+// but the reads takes time.
+template <size_t n_places, size_t ahead>
+inline std::uint64_t read_places(const std::uint64_t* p, size_t n) noexcept {
+  constexpr size_t line = 8;  // words
+  std::uint64_t sums[n_places][line] = {};
+  const size_t part = n / (n_places * line) * line;
   for (size_t i = 0; i < part; i += line) {
-    for (size_t s = 0; s < n_streams; ++s) {
+    for (size_t s = 0; s < n_places; ++s) {
       const std::uint64_t* words = p + s * part + i;
-      prefetch(words, ahead);
+      prefetch(words, ahead / sizeof *words);
       for (size_t j = 0; j < line; ++j) sums[s][j] ^= words[j];
     }
   }
   std::uint64_t all = 0;
-  for (size_t i = n_streams * part; i < n; ++i) all ^= p[i];
-  for (const auto& stream : sums) {
-    for (const std::uint64_t sum : stream) all ^= sum;
+  for (size_t i = n_places * part; i < n; ++i) all ^= p[i];
+  for (const auto& place : sums) {
+    for (const std::uint64_t sum : place) all ^= sum;
   }
   return all;
+}
+
+// Some processors read faster from one place on, others from several.
+std::uint64_t read_words(const std::uint64_t* p, size_t n, size_t n_places) noexcept {
+  return n_places == 1 ? read_places<1, 4096>(p, n) : read_places<4, 1536>(p, n);
 }
 
 std::uint64_t peak_f32(size_t n) noexcept {

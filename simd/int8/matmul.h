@@ -8,6 +8,7 @@
 //   struct Dot {
 //     static constexpr size_t tile_panels, tile_tokens;  // what fills the registers
 //     static constexpr size_t decode_panels;             // read side by side for a single token
+//     static constexpr size_t decode_ahead;              // bytes that it asks for ahead; 0: it does not
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
 //     // on of panel p.
 //     template <size_t n_panels, size_t n_tok, class Steps, class Take>
@@ -74,10 +75,11 @@ struct Tile {
   const std::uint16_t* scales;
   size_t codes_stride;  // from panel to panel; 0 repeats the only one
   size_t scales_stride;
-  quant::ActivationsI8 x;    // tokens of one chunk
-  Stretch stretch;           // that is summed now
-  const std::int8_t* ahead;  // codes of the panels that come next, codes_stride apart
-  size_t ahead_bytes;        // of each that are fetched while a tile is multiplied
+  quant::ActivationsI8 x;              // tokens of one chunk
+  Stretch stretch;                     // that is summed now
+  size_t y_panel_stride = panel_rows;  // of a token's outputs
+  const std::int8_t* ahead = nullptr;  // codes of the panels that come next, codes_stride apart
+  size_t ahead_bytes = 0;              // of each that are fetched while a tile is multiplied
 
   bool is_first() const noexcept { return stretch.begin == 0; }
   bool is_last() const noexcept { return stretch.end == quant::i8_blocks(x.n_cols); }
@@ -98,10 +100,9 @@ struct Tile {
   }
 };
 
-// A single token waits for the memory alone, which is read faster when it is asked a page ahead.
-template <size_t n_panels>
+// A single token waits for the memory alone.
+template <size_t ahead, size_t n_panels>
 inline void fetch_weights_ahead(const BlockI8& block) noexcept {
-  constexpr size_t ahead = 4096;  // bytes
   RUNNEL_UNROLL
   for (size_t p = 0; p < n_panels; ++p) {
     RUNNEL_UNROLL
@@ -112,7 +113,7 @@ inline void fetch_weights_ahead(const BlockI8& block) noexcept {
 // y += the block's dots times their scale(t, p, v).
 template <class Dot, size_t n_panels, size_t n_tok, class Steps, class Scale>
 inline void add_block(Sums<n_panels, n_tok>& y, const BlockI8& block, Steps n_steps, Scale scale) noexcept {
-  if constexpr (n_tok == 1) fetch_weights_ahead<n_panels>(block);
+  if constexpr (n_tok == 1 && Dot::decode_ahead != 0) fetch_weights_ahead<Dot::decode_ahead, n_panels>(block);
   Dot::template block<n_panels, n_tok>(block, n_steps, [&](size_t t, size_t p, size_t v, I32 dots) {
     y[t][p][v] = fmadd(to_float(dots), scale(t, p, v), y[t][p][v]);
   });
@@ -185,47 +186,50 @@ inline void add_carried(F32 (&y)[n_panels][panel_vecs], const Tile& tile, size_t
   }
 }
 
-// n <= n_panels * 16 numbers of one token.
+// n <= n_panels * 16 numbers of one token, each panel's `stride` after those of the one before.
 template <size_t n_panels>
-inline void store_rows(float* y, const F32 (&sums)[n_panels][panel_vecs], size_t n) noexcept {
+inline void store_rows(float* y, size_t stride, const F32 (&sums)[n_panels][panel_vecs], size_t n) noexcept {
   RUNNEL_UNROLL
   for (size_t p = 0; p < n_panels; ++p) {
     RUNNEL_UNROLL
     for (size_t v = 0; v < panel_vecs; ++v) {
       const size_t r = p * panel_rows + v * lanes;
       if (r >= n) return;
+      float* const at = y + p * stride + v * lanes;
       if (r + lanes <= n) {
-        store(y + r, sums[p][v]);
+        store(at, sums[p][v]);
       } else {
-        store_n(y + r, sums[p][v], n - r);
+        store_n(at, sums[p][v], n - r);
       }
     }
   }
 }
 
 template <size_t n_panels>
-inline void load_rows(F32 (&sums)[n_panels][panel_vecs], const float* y, size_t n) noexcept {
+inline void load_rows(F32 (&sums)[n_panels][panel_vecs], const float* y, size_t stride, size_t n) noexcept {
   RUNNEL_UNROLL
   for (size_t p = 0; p < n_panels; ++p) {
     RUNNEL_UNROLL
     for (size_t v = 0; v < panel_vecs; ++v) {
       const size_t r = p * panel_rows + v * lanes;
       if (r >= n) return;
-      sums[p][v] = r + lanes <= n ? load(y + r) : load_n(y + r, n - r);
+      const float* const at = y + p * stride + v * lanes;
+      sums[p][v] = r + lanes <= n ? load(at) : load_n(at, n - r);
     }
   }
 }
 
-// y: [n_tok, n_rows], rows y_stride apart; n_rows <= n_panels * 16. Holds the sums between stretches.
+// y: [n_tok, n_rows], tokens y_stride apart; n_rows <= n_panels * 16. Holds the sums between stretches.
 template <class Dot, class Groups, size_t n_panels, size_t n_tok>
 inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_rows) noexcept {
   for (size_t t = 0; t < n_tok; ++t) {
-    for (size_t r = 0; r < n_panels * panel_rows; r += panel_rows) prefetch_to_write(y + t * y_stride + r);
+    for (size_t p = 0; p < n_panels; ++p) prefetch_to_write(y + t * y_stride + p * tile.y_panel_stride);
   }
   Sums<n_panels, n_tok> kept;  // what is picked by number lies in memory: `sums` would, in every block
   clear<n_panels, n_tok>(kept);
   if (!tile.is_first()) {
-    for (size_t t = 0; t < n_tok; ++t) load_rows<n_panels>(kept[t], y + t * y_stride, n_rows);
+    for (size_t t = 0; t < n_tok; ++t)
+      load_rows<n_panels>(kept[t], y + t * y_stride, tile.y_panel_stride, n_rows);
   }
   Sums<n_panels, n_tok> sums;
   copy<n_panels, n_tok>(sums, kept);
@@ -235,7 +239,7 @@ inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_
     Sums<n_panels, 1> sum;  // in registers, which the addition of one carried entry after the other needs
     std::copy_n(&kept[t][0][0], n_panels * panel_vecs, &sum[0][0][0]);
     if (tile.is_last()) add_carried<Groups, n_panels>(sum[0], tile, t);
-    store_rows<n_panels>(y + t * y_stride, sum[0], n_rows);
+    store_rows<n_panels>(y + t * y_stride, tile.y_panel_stride, sum[0], n_rows);
   }
 }
 
@@ -271,12 +275,11 @@ inline void multiply_tokens(float* y, size_t y_stride, Tile tile, size_t n_left,
   }
 }
 
-// Rows [begin, w.shape.n_rows), n_panels at a time as long as there are that many (or one more row than
-// none, if `last`: panels that are not there are replaced by the one that is, and their sums are not stored).
+// Rows from `begin` on, n_panels at a time. Where there is but one left, the others are replaced by it, and
+// their sums are not stored.
 template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
-inline size_t multiply_panels(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-                              const quant::PanelsI8& w, const Stretch& stretch, size_t begin,
-                              bool last) noexcept {
+inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                            const quant::PanelsI8& w, const Stretch& stretch, size_t begin) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
   // Of each panel with each tile, so that all of the next ones are there in time; whole cache lines below.
   // Too few tiles would wait for it instead.
@@ -284,7 +287,7 @@ inline size_t multiply_panels(float* y, size_t y_stride, const quant::Activation
   const size_t n_tiles = max_tokens == 1 ? 0 : n_tok / max_tokens;
   const size_t ahead_bytes =
       n_tiles < least_tiles ? 0 : (stretch.end - stretch.begin) * block_bytes / n_tiles + 63;
-  for (; begin + rows <= w.shape.n_rows || (last && begin < w.shape.n_rows); begin += rows) {
+  for (; begin < w.shape.n_rows; begin += rows) {
     const size_t n_rows = std::min(rows, w.shape.n_rows - begin);
     const quant::PanelsI8 part = w.rows(begin, n_rows);
     const bool whole = part.shape.n_panels() == n_panels;
@@ -295,22 +298,40 @@ inline size_t multiply_panels(float* y, size_t y_stride, const quant::Activation
                     whole ? part.shape.panel_scales() : 0,
                     x,
                     stretch,
+                    panel_rows,
                     part.codes + n_panels * part.shape.panel_codes() + stretch.begin * block_bytes,
                     more ? ahead_bytes / 64 * 64 : 0};
     multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + begin, y_stride, tile, n_tok, n_rows);
   }
-  return begin;
+}
+
+// A single token, for which nothing but the memory counts: n_panels panels side by side, as far from each
+// other as can be, so that each place that is read moves on from panel to panel and never jumps. Returns the
+// rows that are done.
+template <class Dot, class Groups, size_t n_panels>
+inline size_t multiply_streams(float* y, const quant::ActivationsI8& x, const quant::PanelsI8& w,
+                               const Stretch& stretch) noexcept {
+  const size_t n_each = w.shape.n_rows / panel_rows / n_panels;
+  for (size_t i = 0; i < n_each; ++i) {
+    const quant::PanelsI8 first = w.rows(i * panel_rows, panel_rows);
+    const Tile tile{.codes = first.codes,
+                    .scales = first.scales,
+                    .codes_stride = n_each * w.shape.panel_codes(),
+                    .scales_stride = n_each * w.shape.panel_scales(),
+                    .x = x,
+                    .stretch = stretch,
+                    .y_panel_stride = n_each * panel_rows};
+    multiply_tile<Dot, Groups, n_panels, 1>(y + i * panel_rows, 0, tile, n_panels * panel_rows);
+  }
+  return n_panels * n_each * panel_rows;
 }
 
 template <class Dot, class Groups>
 inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                      const quant::PanelsI8& w, const Stretch& stretch) noexcept {
   size_t begin = 0;
-  if (n_tok == 1 && Dot::decode_panels > Dot::tile_panels)
-    begin =
-        multiply_panels<Dot, Groups, Dot::decode_panels, 1>(y, y_stride, x, n_tok, w, stretch, begin, false);
-  multiply_panels<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch, begin,
-                                                                   true);
+  if (n_tok == 1) begin = multiply_streams<Dot, Groups, Dot::decode_panels>(y, x, w, stretch);
+  multiply_panels<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch, begin);
 }
 
 // Columns go in stretches and tokens in passes, so that what all panels read stays in the L2 cache beside the

@@ -133,8 +133,8 @@ inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const
     for (size_t i = 0; i < n_pairs; ++i) {
       Sums<1, 2> two;
       clear<1, 2>(two);
-      load_rows<1>(two[0], y + 2 * i * y_stride, n_rows);
-      load_rows<1>(two[1], y + (2 * i + 1) * y_stride, n_rows);
+      load_rows<1>(two[0], y + 2 * i * y_stride, panel_rows, n_rows);
+      load_rows<1>(two[1], y + (2 * i + 1) * y_stride, panel_rows, n_rows);
       RUNNEL_UNROLL
       for (size_t v = 0; v < panel_vecs; ++v) {
         sums[i][v][0] = vzip1q_f32(two[0][0][v], two[1][0][v]);
@@ -154,7 +154,7 @@ inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const
   }
   for (size_t t = 0; t < tile_tokens; ++t) {
     if (is_last) add_carried<Groups, 1>(rows[t], whole, t);
-    store_rows<1>(y + t * y_stride, rows[t], n_rows);
+    store_rows<1>(y + t * y_stride, panel_rows, rows[t], n_rows);
   }
 }
 
@@ -183,12 +183,11 @@ inline void multiply_zipped(float* y, size_t y_stride, const quant::ActivationsI
       zip(zipped, panel.codes + begin * block_bytes, n_cols);
       const std::uint16_t* const scales = panel.scales + begin / Groups::blocks * panel_rows;
       for (size_t t = 0; t < n_tok;) {
-        Tile whole{panel.codes, panel.scales, 0, 0, x.tokens(t), {0, quant::i8_blocks(x.n_cols)}, nullptr, 0};
+        Tile whole{panel.codes, panel.scales, 0, 0, x.tokens(t), {0, quant::i8_blocks(x.n_cols)}};
         size_t n = std::min(n_tok - t, whole.x.n_in_chunk());
         for (; n >= tile_tokens; n -= tile_tokens, t += tile_tokens) {
           const Tile part{
-              zipped,  scales, 0, 0, columns(whole.x, begin, n_cols), {0, quant::i8_blocks(n_cols)},
-              nullptr, 0};
+              zipped, scales, 0, 0, columns(whole.x, begin, n_cols), {0, quant::i8_blocks(n_cols)}};
           multiply_stretch<Groups>(y + t * y_stride + row, y_stride, whole, part, n_rows, begin == 0,
                                    is_last);
           whole.x = whole.x.tokens(tile_tokens);

@@ -29,7 +29,9 @@ void check_read_words(const Kernels& kernels, Report& report) {
       word = std::uint64_t{random.bits()} << 32 | random.bits();
       expected ^= word;
     }
-    report.expect(kernels.read_words(words.data(), n) == expected, "n = %zu", n);
+    for (const size_t n_places : {1u, 2u, 4u})
+      report.expect(kernels.read_words(words.data(), n, n_places) == expected, "n = %zu, %zu places", n,
+                    n_places);
   }
 }
 
