@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/aligned.h"
 #include "lib/kv_cache.h"
 #include "lib/linear.h"
 #include "lib/model.h"
@@ -38,11 +39,11 @@ class Attention {
     const Queries* queries;
   };
   struct Scratch {
-    std::vector<float> q_window, q_prefix;      // [max_rows, head_dim], scaled
-    std::vector<float> scores;                  // [max_rows, KeyRun::max]
-    std::vector<float> mixed;                   // [max_rows, head_dim_v]
-    std::vector<float> max, sum;                // [max_rows]
-    std::vector<float> prefix_max, prefix_sum;  // the same when the prefix was seen; for the observer
+    AlignedVector<float> q_window, q_prefix;      // [max_rows, head_dim], scaled
+    AlignedVector<float> scores;                  // [max_rows, KeyRun::max]
+    AlignedVector<float> mixed;                   // [max_rows, head_dim_v]
+    AlignedVector<float> max, sum;                // [max_rows]
+    AlignedVector<float> prefix_max, prefix_sum;  // the same when the prefix was seen; for the observer
   };
 
   void run_tiles(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/aligned.h"
 #include "lib/attention.h"
 #include "lib/kv_cache.h"
 #include "lib/linear.h"
@@ -46,7 +47,7 @@ class Forward {
     float* row(std::size_t t) { return data.data() + t * n_cols; }
     operator Rows() { return {data.data(), n_cols}; }             // NOLINT(google-explicit-constructor)
     operator ConstRows() const { return {data.data(), n_cols}; }  // NOLINT(google-explicit-constructor)
-    std::vector<float> data;
+    AlignedVector<float> data;
     std::size_t n_cols;
   };
 
@@ -97,7 +98,7 @@ class Forward {
   Int8Buffer int8_in_,
       int8_hidden_;                // of what a block reads, and of what is in its middle; packed models only
   Buffer angles_, prefix_angles_;  // cos and sin for each token [batch, 2 * n_pairs]
-  std::vector<float> logits_;
+  AlignedVector<float> logits_;
 };
 
 }  // namespace runnel

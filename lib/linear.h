@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "lib/aligned.h"
 #include "lib/parallel.h"
 #include "quant/i8.h"
 #include "quant/tensor_type.h"
@@ -53,9 +54,9 @@ class Int8Buffer {
   static std::int64_t n_bytes(std::size_t max_tok, std::size_t max_cols);
 
  private:
-  std::vector<std::int8_t> codes_;
-  std::vector<float> scales_;
-  std::vector<std::int32_t> offsets_;
+  AlignedVector<std::int8_t> codes_;
+  AlignedVector<float> scales_;
+  AlignedVector<std::int32_t> offsets_;
   std::vector<quant::CarriedI8> carried_;
   std::vector<std::uint32_t> n_carried_;
   std::vector<float> maxima_;
@@ -65,8 +66,8 @@ class Int8Buffer {
 struct LinearScratch {
   explicit LinearScratch(std::size_t max_cols);
   static std::size_t n_floats(std::size_t max_cols);  // of both
-  std::vector<float> rows;                            // decoded
-  std::vector<float> panels;                          // the same, packed
+  AlignedVector<float> rows;                          // decoded
+  AlignedVector<float> panels;                        // the same, packed
 };
 
 // Computes this thread's share of the outputs for n_tok tokens. The result of an output does not depend on

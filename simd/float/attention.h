@@ -2,9 +2,9 @@
 // value that is loaded (and widened) serves all of them.
 #pragma once
 #include <algorithm>
-#include <type_traits>
 
 #include "simd/float/elementwise.h"
+#include "simd/tiles.h"
 #include "simd/vec.h"
 
 namespace runnel::simd {
@@ -17,20 +17,12 @@ constexpr size_t max_tile_queries = lanes == 16 ? 8 : 4;
 // the L1 cache than to the L2.
 constexpr size_t bytes_ahead = 4096;
 
-// tile(first, n) for all queries in tiles as even as can be; n is a constant for the compiler, n <= max.
-template <size_t max, class Tile>
-inline void with_constant(size_t n, size_t first, Tile tile) noexcept {
-  if constexpr (max > 1) {
-    if (n < max) return with_constant<max - 1>(n, first, tile);
-  }
-  tile(first, std::integral_constant<size_t, max>());
-}
+// tile(first, n) for all queries; n is a constant for the compiler.
 template <class Tile>
 inline void for_each_tile(size_t n_q, Tile tile) noexcept {
-  size_t n_tiles = (n_q + max_tile_queries - 1) / max_tile_queries;
-  for (size_t first = 0; n_tiles > 0; --n_tiles) {
-    const size_t n = (n_q - first + n_tiles - 1) / n_tiles;
-    with_constant<max_tile_queries>(n, first, tile);
+  for (size_t first = 0; first < n_q;) {
+    const size_t n = even_tile(n_q - first, max_tile_queries);
+    with_constant<max_tile_queries>(n, [&](auto size) { tile(first, size); });
     first += n;
   }
 }

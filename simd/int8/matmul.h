@@ -22,6 +22,7 @@
 #include <algorithm>
 
 #include "simd/int8/tile.h"
+#include "simd/tiles.h"
 
 namespace runnel::simd {
 namespace {
@@ -42,18 +43,6 @@ inline void clear(Sums<n_panels, n_tok>& sums) noexcept {
   }
 }
 
-template <size_t n_panels, size_t n_tok>
-inline void copy(Sums<n_panels, n_tok>& to, const Sums<n_panels, n_tok>& from) noexcept {
-  RUNNEL_UNROLL
-  for (size_t t = 0; t < n_tok; ++t) {
-    RUNNEL_UNROLL
-    for (size_t p = 0; p < n_panels; ++p) {
-      RUNNEL_UNROLL
-      for (size_t v = 0; v < panel_vecs; ++v) to[t][p][v] = from[t][p][v];
-    }
-  }
-}
-
 // The two variants of the weights.
 struct WideGroups {
   static constexpr size_t blocks = 4;
@@ -68,6 +57,10 @@ struct NarrowGroups {
 struct Stretch {
   size_t begin, end;
 };
+constexpr size_t fetch_blocks = 4;  // after so many, some of the next panels are fetched
+inline size_t n_fetches(const Stretch& stretch) noexcept {
+  return (stretch.end - stretch.begin + fetch_blocks - 1) / fetch_blocks;
+}
 
 // Panels and tokens of a tile.
 struct Tile {
@@ -79,7 +72,7 @@ struct Tile {
   Stretch stretch;                     // that is summed now
   size_t y_panel_stride = panel_rows;  // of a token's outputs
   const std::int8_t* ahead = nullptr;  // codes of the panels that come next, codes_stride apart
-  size_t ahead_bytes = 0;              // of each that are fetched while a tile is multiplied
+  size_t ahead_lines = 0;              // of each that are fetched at once
 
   bool is_first() const noexcept { return stretch.begin == 0; }
   bool is_last() const noexcept { return stretch.end == quant::i8_blocks(x.n_cols); }
@@ -99,6 +92,21 @@ struct Tile {
     return Groups::load_scale(scales + p * scales_stride + group * panel_rows + v * lanes);
   }
 };
+
+// Some of what comes next from memory into the L2 cache. Many lines at once would wait for each other, and
+// the products for them.
+constexpr size_t line_bytes = 64;
+template <size_t n_panels, size_t n_tok>
+inline void fetch_panels_ahead(const Tile& tile, size_t b) noexcept {
+  if constexpr (n_tok > 1) {
+    const std::int8_t* at =
+        tile.ahead + (b - tile.stretch.begin) / fetch_blocks * tile.ahead_lines * line_bytes;
+    for (size_t i = 0; i < tile.ahead_lines; ++i, at += line_bytes) {
+      RUNNEL_UNROLL
+      for (size_t p = 0; p < n_panels; ++p) prefetch_l2(at + p * tile.codes_stride);
+    }
+  }
+}
 
 // A single token waits for the memory alone.
 template <size_t ahead, size_t n_panels>
@@ -126,6 +134,7 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, s
   for (size_t begin = first; begin < tile.stretch.end; begin += WideGroups::blocks) {
     Sums<n_panels, n_tok> part;
     clear<n_panels, n_tok>(part);
+    fetch_panels_ahead<n_panels, n_tok>(tile, begin);
     const auto add = [&](size_t b, auto n_steps) {
       add_block<Dot, n_panels, n_tok>(part, tile.block(b), n_steps,
                                       [&](size_t t, size_t, size_t) { return tile.x_scale(t, b); });
@@ -152,7 +161,10 @@ inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile,
     });
   };
   const size_t end_whole = tile.end_whole();
-  for (size_t b = first; b < end_whole; ++b) add(b, WholeBlock());
+  for (size_t begin = first; begin < end_whole; begin += fetch_blocks) {
+    fetch_panels_ahead<n_panels, n_tok>(tile, begin);
+    for (size_t b = begin; b < std::min(begin + fetch_blocks, end_whole); ++b) add(b, WholeBlock());
+  }
   if (end_whole < tile.stretch.end) add(end_whole, tile.last_steps());
 }
 
@@ -164,11 +176,34 @@ inline void add_all_blocks(Sums<n_panels, n_tok>& y, const Tile& tile) noexcept 
   add_blocks<Dot, n_panels, n_tok>(Groups(), y, tile, first);
 }
 
-// y[p] += value * column `index` of the panels, for each carried entry of token t.
+// The numbers of one token, each panel's after those of the one before.
+template <size_t n_panels>
+inline void store_rows(float* y, const F32 (&sums)[n_panels][panel_vecs], const Tile& tile) noexcept {
+  RUNNEL_UNROLL
+  for (size_t p = 0; p < n_panels; ++p) {
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) store(y + p * tile.y_panel_stride + v * lanes, sums[p][v]);
+  }
+}
+template <size_t n_panels>
+inline void load_rows(F32 (&sums)[n_panels][panel_vecs], const float* y, const Tile& tile) noexcept {
+  RUNNEL_UNROLL
+  for (size_t p = 0; p < n_panels; ++p) {
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) sums[p][v] = load(y + p * tile.y_panel_stride + v * lanes);
+  }
+}
+
+// y += value * column `index` of the panels, for each carried entry of token t. In registers from the first
+// to the last of them.
 template <class Groups, size_t n_panels>
-inline void add_carried(F32 (&y)[n_panels][panel_vecs], const Tile& tile, size_t t) noexcept {
+inline void add_carried(float* y, const Tile& tile, size_t t) noexcept {
+  const size_t n_carried = tile.x.n_carried[t];
+  if (n_carried == 0) return;
+  Sums<n_panels, 1> sums;
+  load_rows<n_panels>(sums[0], y, tile);
   const quant::CarriedI8* carried = tile.x.carried + t * quant::i8_max_carried(tile.x.n_cols);
-  for (size_t i = 0; i < tile.x.n_carried[t]; ++i) {
+  for (size_t i = 0; i < n_carried; ++i) {
     const size_t index = carried[i].index;
     const size_t group = index / (Groups::blocks * quant::i8_block);
     const std::int8_t* const step =
@@ -180,90 +215,72 @@ inline void add_carried(F32 (&y)[n_panels][panel_vecs], const Tile& tile, size_t
         const I32 four = load_i32(step + p * tile.codes_stride + v * lanes * quant::i8_step_cols);
         const F32 weights =
             to_float(byte_of(four, index % quant::i8_step_cols)) * tile.template w_scale<Groups>(p, v, group);
-        y[p][v] = fmadd(F32(carried[i].value), weights, y[p][v]);
+        sums[0][p][v] = fmadd(F32(carried[i].value), weights, sums[0][p][v]);
       }
     }
   }
+  store_rows<n_panels>(y, sums[0], tile);
 }
 
-// n <= n_panels * 16 numbers of one token, each panel's `stride` after those of the one before.
-template <size_t n_panels>
-inline void store_rows(float* y, size_t stride, const F32 (&sums)[n_panels][panel_vecs], size_t n) noexcept {
-  RUNNEL_UNROLL
-  for (size_t p = 0; p < n_panels; ++p) {
-    RUNNEL_UNROLL
-    for (size_t v = 0; v < panel_vecs; ++v) {
-      const size_t r = p * panel_rows + v * lanes;
-      if (r >= n) return;
-      float* const at = y + p * stride + v * lanes;
-      if (r + lanes <= n) {
-        store(at, sums[p][v]);
-      } else {
-        store_n(at, sums[p][v], n - r);
-      }
-    }
-  }
-}
-
-template <size_t n_panels>
-inline void load_rows(F32 (&sums)[n_panels][panel_vecs], const float* y, size_t stride, size_t n) noexcept {
-  RUNNEL_UNROLL
-  for (size_t p = 0; p < n_panels; ++p) {
-    RUNNEL_UNROLL
-    for (size_t v = 0; v < panel_vecs; ++v) {
-      const size_t r = p * panel_rows + v * lanes;
-      if (r >= n) return;
-      const float* const at = y + p * stride + v * lanes;
-      sums[p][v] = r + lanes <= n ? load(at) : load_n(at, n - r);
-    }
-  }
-}
-
-// y: [n_tok, n_rows], tokens y_stride apart; n_rows <= n_panels * 16. Holds the sums between stretches.
+// y: [n_tok, n_panels * 16], tokens y_stride apart. Holds the sums between stretches.
 template <class Dot, class Groups, size_t n_panels, size_t n_tok>
-inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_rows) noexcept {
-  for (size_t t = 0; t < n_tok; ++t) {
+inline void multiply_rows(float* y, size_t y_stride, const Tile& tile) noexcept {
+  RUNNEL_UNROLL
+  for (size_t t = n_tok; t < 2 * n_tok; ++t) {  // of the next tile
+    RUNNEL_UNROLL
     for (size_t p = 0; p < n_panels; ++p) prefetch_to_write(y + t * y_stride + p * tile.y_panel_stride);
   }
-  Sums<n_panels, n_tok> kept;  // what is picked by number lies in memory: `sums` would, in every block
-  clear<n_panels, n_tok>(kept);
-  if (!tile.is_first()) {
-    for (size_t t = 0; t < n_tok; ++t)
-      load_rows<n_panels>(kept[t], y + t * y_stride, tile.y_panel_stride, n_rows);
-  }
   Sums<n_panels, n_tok> sums;
-  copy<n_panels, n_tok>(sums, kept);
+  if (tile.is_first()) {
+    clear<n_panels, n_tok>(sums);
+  } else {
+    RUNNEL_UNROLL
+    for (size_t t = 0; t < n_tok; ++t) load_rows<n_panels>(sums[t], y + t * y_stride, tile);
+  }
   add_all_blocks<Dot, Groups, n_panels, n_tok>(sums, tile);
-  copy<n_panels, n_tok>(kept, sums);
-  for (size_t t = 0; t < n_tok; ++t) {
-    Sums<n_panels, 1> sum;  // in registers, which the addition of one carried entry after the other needs
-    std::copy_n(&kept[t][0][0], n_panels * panel_vecs, &sum[0][0][0]);
-    if (tile.is_last()) add_carried<Groups, n_panels>(sum[0], tile, t);
-    store_rows<n_panels>(y + t * y_stride, tile.y_panel_stride, sum[0], n_rows);
+  RUNNEL_UNROLL
+  for (size_t t = 0; t < n_tok; ++t) store_rows<n_panels>(y + t * y_stride, sums[t], tile);
+  if (!tile.is_last()) return;
+  for (size_t t = 0; t < n_tok; ++t) add_carried<Groups, n_panels>(y + t * y_stride, tile, t);
+}
+
+// work(rows, stride) for n_tok tokens and `whole` outputs: those of y, or a copy where it has n_rows only.
+template <size_t n_tok, size_t whole, class Work>
+inline void with_whole_rows(float* y, size_t y_stride, size_t n_rows, bool is_first, Work work) noexcept {
+  float copy[n_tok][whole];
+  const bool is_whole = n_rows == whole;
+  if (!is_whole && !is_first) {
+    for (size_t t = 0; t < n_tok; ++t) std::copy_n(y + t * y_stride, n_rows, copy[t]);
+  }
+  work(is_whole ? y : copy[0], is_whole ? y_stride : whole);
+  if (!is_whole) {
+    for (size_t t = 0; t < n_tok; ++t) std::copy_n(copy[t], n_rows, y + t * y_stride);
   }
 }
 
-// Some of what comes next from memory into the L2 cache.
-template <size_t n_panels>
-inline void fetch_ahead(Tile& tile) noexcept {
-  for (size_t p = 0; p < n_panels; ++p) {
-    for (size_t i = 0; i < tile.ahead_bytes; i += 64) prefetch_l2(tile.ahead + p * tile.codes_stride + i);
-  }
-  tile.ahead += tile.ahead_bytes;
-}
-
-// Tokens of one chunk, in tiles of n_tok; what is left goes on to smaller tiles. Moves on in y and the tile.
+// n_rows <= n_panels * 16 outputs of a token.
 template <class Dot, class Groups, size_t n_panels, size_t n_tok>
+inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_rows) noexcept {
+  with_whole_rows<n_tok, n_panels * panel_rows>(
+      y, y_stride, n_rows, tile.is_first(),
+      [&](float* rows, size_t stride) { multiply_rows<Dot, Groups, n_panels, n_tok>(rows, stride, tile); });
+}
+
+// Tokens of one chunk, in tiles of at most max_tokens. Moves on in y and the tile.
+template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
 inline void multiply_chunk(float*& y, size_t y_stride, Tile& tile, size_t n_left, size_t n_rows) noexcept {
-  for (; n_left >= n_tok; n_left -= n_tok) {
-    fetch_ahead<n_panels>(tile);
+  const auto multiply = [&](auto n_tok) {
     multiply_tile<Dot, Groups, n_panels, n_tok>(y, y_stride, tile, n_rows);
     y += n_tok * y_stride;
     tile.x = tile.x.tokens(n_tok);
+    tile.ahead += n_fetches(tile.stretch) * tile.ahead_lines * line_bytes;
+    n_left -= n_tok;
+  };
+  constexpr size_t few = std::min<size_t>(max_tokens, 8);  // of more, whole tiles only: each size is code
+  if constexpr (max_tokens > few) {
+    while (n_left >= max_tokens) multiply(std::integral_constant<size_t, max_tokens>());
   }
-  if constexpr (n_tok > 1) {
-    if (n_left != 0) multiply_chunk<Dot, Groups, n_panels, n_tok / 2>(y, y_stride, tile, n_left, n_rows);
-  }
+  while (n_left != 0) with_constant<few>(even_tile(n_left, few), multiply);
 }
 
 template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
@@ -281,12 +298,12 @@ template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
 inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                             const quant::PanelsI8& w, const Stretch& stretch, size_t begin) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
-  // Of each panel with each tile, so that all of the next ones are there in time; whole cache lines below.
-  // Too few tiles would wait for it instead.
+  // So many that all of the next panels are there in time. Too few tiles would wait for them instead.
   constexpr size_t least_tiles = 4;
-  const size_t n_tiles = max_tokens == 1 ? 0 : n_tok / max_tokens;
-  const size_t ahead_bytes =
-      n_tiles < least_tiles ? 0 : (stretch.end - stretch.begin) * block_bytes / n_tiles + 63;
+  const size_t n_tiles = n_tok / max_tokens;
+  const size_t n_lines = (stretch.end - stretch.begin) * block_bytes / line_bytes;
+  const size_t ahead_lines =
+      n_tiles < least_tiles ? 0 : n_lines / std::max<size_t>(1, n_tiles * n_fetches(stretch)) + 1;
   for (; begin < w.shape.n_rows; begin += rows) {
     const size_t n_rows = std::min(rows, w.shape.n_rows - begin);
     const quant::PanelsI8 part = w.rows(begin, n_rows);
@@ -300,7 +317,7 @@ inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI
                     stretch,
                     panel_rows,
                     part.codes + n_panels * part.shape.panel_codes() + stretch.begin * block_bytes,
-                    more ? ahead_bytes / 64 * 64 : 0};
+                    more ? ahead_lines : 0};
     multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + begin, y_stride, tile, n_tok, n_rows);
   }
 }

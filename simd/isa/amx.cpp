@@ -114,6 +114,7 @@ struct DotAmx : DotFew {
     alignas(64) Dots dots[4];
     size_t b = tile.stretch.begin;
     for (; b + 4 <= tile.end_whole(); b += 4) {
+      fetch_panels_ahead<n_panels, n_tok>(tile, b);
       multiply_four(dots, tile, b);
       if constexpr (std::is_same_v<Groups, WideGroups>) {
         Sums<n_panels, n_tok> part;

@@ -6,6 +6,6 @@
 namespace runnel::simd {
 
 extern const Kernels kernels_avx512vnni;
-const Kernels kernels_avx512vnni{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<DotVnni<2, 8>>};
+const Kernels kernels_avx512vnni{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<DotVnni<2, 6>>};
 
 }  // namespace runnel::simd

@@ -122,19 +122,19 @@ inline void add_stretch(NarrowGroups, PairSums& y, const Tile& tile) noexcept {
   }
 }
 
-// 4 tokens. `whole` has all columns of the panel; part those of the stretch, with zipped codes.
+// 4 tokens and 16 outputs. `whole` has all columns of the panel; part those of the stretch, with zipped
+// codes.
 template <class Groups>
-inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const Tile& part, size_t n_rows,
-                             bool is_first, bool is_last) noexcept {
+inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const Tile& part, bool is_first,
+                             bool is_last) noexcept {
   PairSums sums;
   clear(sums);
   if (!is_first) {
     RUNNEL_UNROLL
     for (size_t i = 0; i < n_pairs; ++i) {
       Sums<1, 2> two;
-      clear<1, 2>(two);
-      load_rows<1>(two[0], y + 2 * i * y_stride, panel_rows, n_rows);
-      load_rows<1>(two[1], y + (2 * i + 1) * y_stride, panel_rows, n_rows);
+      load_rows<1>(two[0], y + 2 * i * y_stride, whole);
+      load_rows<1>(two[1], y + (2 * i + 1) * y_stride, whole);
       RUNNEL_UNROLL
       for (size_t v = 0; v < panel_vecs; ++v) {
         sums[i][v][0] = vzip1q_f32(two[0][0][v], two[1][0][v]);
@@ -153,8 +153,8 @@ inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const
     }
   }
   for (size_t t = 0; t < tile_tokens; ++t) {
-    if (is_last) add_carried<Groups, 1>(rows[t], whole, t);
-    store_rows<1>(y + t * y_stride, panel_rows, rows[t], n_rows);
+    store_rows<1>(y + t * y_stride, rows[t], whole);
+    if (is_last) add_carried<Groups, 1>(y + t * y_stride, whole, t);
   }
 }
 
@@ -188,8 +188,10 @@ inline void multiply_zipped(float* y, size_t y_stride, const quant::ActivationsI
         for (; n >= tile_tokens; n -= tile_tokens, t += tile_tokens) {
           const Tile part{
               zipped, scales, 0, 0, columns(whole.x, begin, n_cols), {0, quant::i8_blocks(n_cols)}};
-          multiply_stretch<Groups>(y + t * y_stride + row, y_stride, whole, part, n_rows, begin == 0,
-                                   is_last);
+          with_whole_rows<tile_tokens, panel_rows>(
+              y + t * y_stride + row, y_stride, n_rows, begin == 0, [&](float* rows, size_t stride) {
+                multiply_stretch<Groups>(rows, stride, whole, part, begin == 0, is_last);
+              });
           whole.x = whole.x.tokens(tile_tokens);
         }
         if (is_last && n != 0) {  // all columns at once
