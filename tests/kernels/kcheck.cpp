@@ -1,4 +1,5 @@
 // kcheck ISA      checks every kernel that the row supplies; exit status 77: this CPU cannot run it
+// kcheck amx-emulated   the same of the AMX row with its tile instructions emulated (amx_tiles.h)
 // kcheck select   checks the choice among the rows
 #include "tests/kernels/kcheck.h"
 
@@ -8,6 +9,10 @@
 #include <cstring>
 
 namespace runnel::simd {
+
+#if defined(KCHECK_EMULATES_AMX)
+extern const Kernels kernels_amx_emulated;
+#endif
 
 bool Report::print(const char* format, std::va_list args) {
   constexpr std::size_t max_printed = 5;
@@ -45,17 +50,11 @@ bool is_built(const char* name) {
   return false;
 }
 
-int check_row(const char* name) {
-  if (!is_built(name)) {
-    std::printf("no row %s in this build\n", name);
-    return 2;
-  }
-  const IsaRow* row = nullptr;
-  const Kernels table = select(name, cpu_features(), &row);
-  if (row == nullptr) return 77;
+// Those kernels of the table that `own` has.
+int check_kernels(const Kernels& table, const Kernels& own) {
   bool ok = true;
 #define X(kernel, result, params)                                               \
-  if (row->kernels->kernel != nullptr) {                                        \
+  if (own.kernel != nullptr) {                                                  \
     Report report;                                                              \
     check_##kernel(table, report);                                              \
     std::printf("%-14s %s\n", #kernel, report.failures() == 0 ? "ok" : "FAIL"); \
@@ -64,6 +63,29 @@ int check_row(const char* name) {
   RUNNEL_KERNELS(X)
 #undef X
   return ok ? 0 : 1;
+}
+
+int check_row(const char* name) {
+  if (!is_built(name)) {
+    std::printf("no row %s in this build\n", name);
+    return 2;
+  }
+  const IsaRow* row = nullptr;
+  const Kernels table = select(name, cpu_features(), &row);
+  return row != nullptr ? check_kernels(table, *row->kernels) : 77;
+}
+
+int check_emulated_amx() {
+#if defined(KCHECK_EMULATES_AMX)
+  const IsaRow* row = nullptr;
+  Kernels table = select("avx512vnni", cpu_features(), &row);
+  if (row == nullptr) return 77;
+  table.peak_i8 = kernels_amx_emulated.peak_i8;
+  table.matmul_i8 = kernels_amx_emulated.matmul_i8;
+  return check_kernels(table, kernels_amx_emulated);
+#else
+  return 77;
+#endif
 }
 
 // Every entry of the selected table comes from the first row, from the chosen one down, that runs and has it.
@@ -123,6 +145,7 @@ int check_select() {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  return std::strcmp(argv[1], "select") == 0 ? runnel::simd::check_select()
-                                             : runnel::simd::check_row(argv[1]);
+  if (std::strcmp(argv[1], "select") == 0) return runnel::simd::check_select();
+  if (std::strcmp(argv[1], "amx-emulated") == 0) return runnel::simd::check_emulated_amx();
+  return runnel::simd::check_row(argv[1]);
 }

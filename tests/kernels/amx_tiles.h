@@ -1,0 +1,67 @@
+// AMX's tile instructions in plain C++ (Intel SDM volume 1, 18.3, and volume 2), to come before all else in
+// simd/isa/amx.cpp: so that its kernels are checked on processors that have AVX-512 VNNI and no tiles.
+#pragma once
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace runnel::simd::amx_tiles {
+
+struct Shapes {
+  std::uint8_t palette, start_row, reserved[14];
+  std::uint16_t row_bytes[16];
+  std::uint8_t rows[16];
+};
+inline thread_local Shapes shapes;
+inline thread_local std::uint8_t tiles[8][16][64];
+
+inline void load_shapes(const void* from) {
+  std::memcpy(&shapes, from, sizeof shapes);
+  std::memset(tiles, 0, sizeof tiles);
+}
+
+inline void zero(int tile) { std::memset(tiles[tile], 0, sizeof tiles[tile]); }
+
+inline void load(int tile, const void* from, std::size_t stride) {
+  zero(tile);
+  for (std::size_t r = 0; r < shapes.rows[tile]; ++r)
+    std::memcpy(tiles[tile][r], static_cast<const std::uint8_t*>(from) + r * stride, shapes.row_bytes[tile]);
+}
+
+inline void store(int tile, void* to, std::size_t stride) {
+  for (std::size_t r = 0; r < shapes.rows[tile]; ++r)
+    std::memcpy(static_cast<std::uint8_t*>(to) + r * stride, tiles[tile][r], shapes.row_bytes[tile]);
+}
+
+// sum[m][n] += a[m][4 k + i] b[k][4 n + i], signed bytes
+inline void dot(int sum, int a, int b) {
+  for (std::size_t m = 0; m < shapes.rows[sum]; ++m) {
+    for (std::size_t n = 0; n < shapes.row_bytes[sum] / 4u; ++n) {
+      std::int32_t total = 0;
+      std::memcpy(&total, &tiles[sum][m][4 * n], sizeof total);
+      for (std::size_t k = 0; k < shapes.rows[b]; ++k) {
+        for (std::size_t i = 0; i < 4; ++i) {
+          total += static_cast<std::int8_t>(tiles[a][m][4 * k + i]) *
+                   static_cast<std::int8_t>(tiles[b][k][4 * n + i]);
+        }
+      }
+      std::memcpy(&tiles[sum][m][4 * n], &total, sizeof total);
+    }
+  }
+}
+
+}  // namespace runnel::simd::amx_tiles
+
+#undef _tile_dpbssd
+#undef _tile_loadconfig
+#undef _tile_loadd
+#undef _tile_release
+#undef _tile_stored
+#undef _tile_zero
+#define _tile_dpbssd(sum, a, b) runnel::simd::amx_tiles::dot(sum, a, b)
+#define _tile_loadconfig(from) runnel::simd::amx_tiles::load_shapes(from)
+#define _tile_loadd(tile, from, stride) runnel::simd::amx_tiles::load(tile, from, stride)
+#define _tile_release() static_cast<void>(0)
+#define _tile_stored(tile, to, stride) runnel::simd::amx_tiles::store(tile, to, stride)
+#define _tile_zero(tile) runnel::simd::amx_tiles::zero(tile)
