@@ -274,13 +274,16 @@ inline void multiply_chunk(float*& y, size_t y_stride, Tile& tile, size_t n_left
     y += n_tok * y_stride;
     tile.x = tile.x.tokens(n_tok);
     tile.ahead += n_fetches(tile.stretch) * tile.ahead_lines * line_bytes;
-    n_left -= n_tok;
   };
   constexpr size_t few = std::min<size_t>(max_tokens, 8);  // of more, whole tiles only: each size is code
   if constexpr (max_tokens > few) {
-    while (n_left >= max_tokens) multiply(std::integral_constant<size_t, max_tokens>());
+    for (; n_left >= max_tokens; n_left -= max_tokens) multiply(std::integral_constant<size_t, max_tokens>());
   }
-  while (n_left != 0) with_constant<few>(even_tile(n_left, few), multiply);
+  while (n_left != 0) {
+    const size_t n_tok = even_tile(n_left, few);
+    with_constant<few>(n_tok, multiply);
+    n_left -= n_tok;
+  }
 }
 
 template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
