@@ -261,12 +261,6 @@ inline void store_f16_n(F16* p, F32 v, size_t n) noexcept {
 
 // ---- The same everywhere.
 
-inline void store4_n(float* p, F32x4 v, size_t n) noexcept {
-  float four[4];
-  store4(four, v);
-  for (size_t i = 0; i < n; ++i) p[i] = four[i];
-}
-
 // The order of the additions is that of sum4, so that a row has the same bits alone and among others.
 inline float sum(F32 v) noexcept {
   float four[4];

@@ -6,6 +6,7 @@
 namespace runnel::simd {
 
 extern const Kernels kernels_avx512vnni;
+// 12 sums and what they add up to leave 8 registers; of 2 x 8 some sums lie in memory.
 const Kernels kernels_avx512vnni{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<DotVnni<2, 6>>};
 
 }  // namespace runnel::simd
