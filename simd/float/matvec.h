@@ -21,7 +21,7 @@ inline void store_row_sums(float* y, size_t apart, const F32 (&sums)[matvec_rows
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = all[r];
 }
 
-// rows(r, how many) for all rows: matvec_rows of them, `apart` apart, from r on, or a single one.
+// rows(r, apart, n) for all rows: n = matvec_rows of them, `apart` apart from r on, or a single one.
 template <class Rows>
 inline void for_each_rows(size_t n_rows, Rows rows) noexcept {
   const size_t apart = n_rows / matvec_rows;

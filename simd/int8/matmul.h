@@ -93,9 +93,10 @@ struct Tile {
   }
 };
 
+constexpr size_t line_bytes = 64;  // of a cache
+
 // Some of what comes next from memory into the L2 cache. Many lines at once would wait for each other, and
 // the products for them.
-constexpr size_t line_bytes = 64;
 template <size_t n_panels, size_t n_tok>
 inline void fetch_panels_ahead(const Tile& tile, size_t b) noexcept {
   if constexpr (n_tok > 1) {
@@ -114,7 +115,7 @@ inline void fetch_weights_ahead(const BlockI8& block) noexcept {
   RUNNEL_UNROLL
   for (size_t p = 0; p < n_panels; ++p) {
     RUNNEL_UNROLL
-    for (size_t i = 0; i < block_bytes; i += 64) prefetch(block.w + p * block.w_stride + i, ahead);
+    for (size_t i = 0; i < block_bytes; i += line_bytes) prefetch(block.w + p * block.w_stride + i, ahead);
   }
 }
 

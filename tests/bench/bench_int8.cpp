@@ -45,7 +45,7 @@ void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) 
   const Matrix w(variant, n_rows, n_cols);
   const Activations a(n_cols, n_tok, static_cast<size_t>(state.range(1)));
   k.quantize_i8(a.rows, a.x.data(), n_cols, n_tok);
-  std::vector<float> y(n_tok * n_rows);
+  AlignedVector<float> y(n_tok * n_rows);
   for (auto _ : state) {
     k.matmul_i8(y.data(), n_rows, a.rows, n_tok, w.panels);
     benchmark::ClobberMemory();
@@ -58,7 +58,7 @@ void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) 
   const Matrix w(variant, read_rows, n_cols);
   const Activations a(n_cols, 1, 1);
   k.quantize_i8(a.rows, a.x.data(), n_cols, 1);
-  std::vector<float> y(read_rows);
+  AlignedVector<float> y(read_rows);
   for (auto _ : state) {
     k.matmul_i8(y.data(), read_rows, a.rows, 1, w.panels);
     benchmark::ClobberMemory();
@@ -71,7 +71,7 @@ void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) 
 struct LayerInput {
   const Matrix& w;
   Activations x;
-  std::vector<float> y;
+  AlignedVector<float> y;
 
   LayerInput(const Matrix& matrix, size_t n_tok, size_t n_massive)
       : w(matrix),

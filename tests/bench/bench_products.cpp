@@ -86,7 +86,7 @@ bool is_right(const Task& task) {
 void bench(benchmark::State& state, const Contender& contender) {
   const auto n_tok = static_cast<size_t>(state.range(0));
   const Activations x(n_cols, n_tok, 0);
-  std::vector<float> y(n_tok * n_rows, NAN);
+  AlignedVector<float> y(n_tok * n_rows, NAN);
   const Task task{x, n_tok, y.data()};
   const Product product = contender(task);
   state.SetLabel(product.kernel);

@@ -2,10 +2,10 @@
 #pragma once
 #include <benchmark/benchmark.h>
 
-#include <memory>
 #include <random>
 #include <vector>
 
+#include "lib/aligned.h"
 #include "quant/i8.h"
 #include "simd/kernels.h"
 
@@ -20,29 +20,25 @@ inline void set_rate(benchmark::State& state, const char* name, size_t amount) {
 }
 
 struct Matrix {
-  std::vector<std::int8_t> codes;
+  AlignedVector<std::int8_t> codes;
   std::vector<std::uint16_t> scales;
   quant::PanelsI8 panels;
 
   Matrix(quant::VariantI8 variant, size_t rows, size_t cols) {
     const quant::ShapeI8 shape{variant, rows, cols};
-    constexpr size_t alignment = 64;
-    codes.resize(shape.n_codes() + alignment);
+    codes.resize(shape.n_codes());
     std::minstd_rand engine(1);
     for (std::int8_t& code : codes) code = static_cast<std::int8_t>(static_cast<int>(engine() % 255) - 127);
     scales.assign(shape.n_scales(), 0x3c00);  // a valid number in both formats
-    void* first = codes.data();
-    size_t space = codes.size();
-    std::align(alignment, shape.n_codes(), first, space);
-    panels = {shape, static_cast<const std::int8_t*>(first), scales.data()};
+    panels = {shape, codes.data(), scales.data()};
   }
 };
 
 struct Activations {
   std::vector<float> x;
-  std::vector<std::int8_t> codes;
-  std::vector<float> scales;
-  std::vector<std::int32_t> offsets;
+  AlignedVector<std::int8_t> codes;
+  AlignedVector<float> scales;
+  AlignedVector<std::int32_t> offsets;
   std::vector<quant::CarriedI8> carried;
   std::vector<std::uint32_t> n_carried;
   std::vector<float> maxima;
