@@ -33,7 +33,6 @@ template <class Format, size_t n_q, size_t n_blocks>
 inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_stride,
                        const typename Format::Element* k, size_t dim) noexcept {
   constexpr size_t vecs = block_keys / lanes;
-  constexpr size_t line = 64 / (block_keys * sizeof *k);  // numbers of a block's keys in a cache line
   F32 sums[n_q][n_blocks * vecs];
   for (auto& row : sums) std::fill_n(row, n_blocks * vecs, F32(0.0f));
   for (size_t d = 0; d < dim; ++d) {
@@ -41,7 +40,9 @@ inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_strid
     RUNNEL_UNROLL for (size_t v = 0; v < n_blocks * vecs; ++v) {
       const typename Format::Element* const block = k + (v / vecs * dim + d) * block_keys;
       k_d[v] = Format::load(block + v % vecs * lanes);
-      if (v % vecs == 0 && d % line == 0) prefetch_l2(block + bytes_ahead / sizeof *k);
+      // Up to four times for a line: if it were asked here which is the first, GCC 12 would hold the sums of
+      // AVX2 in memory.
+      if (v % vecs == 0) prefetch_l2(block + bytes_ahead / sizeof *k);
     }
     RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
       const F32 q_d(q[i * q_stride + d]);

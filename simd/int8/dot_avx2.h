@@ -13,6 +13,9 @@ struct Dot {
   static constexpr size_t decode_panels = 2;
   static constexpr size_t decode_ahead = 4096;
 
+  // GCC 12 would put all additions of a block behind its last product, and the products in memory till then.
+  static void added_up(__m256i& sum) noexcept { __asm__("" : "+x"(sum)); }
+
   template <size_t n_panels, size_t n_tok, class Steps, class Take>
   static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {
     constexpr size_t n_vecs = n_panels * panel_vecs;
@@ -33,6 +36,7 @@ struct Dot {
           const __m256i x = _mm256_sign_epi8(_mm256_set1_epi32(block.inputs(t, step)), w);
           const __m256i dots = _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes, x), ones);
           sums[t][v] = _mm256_add_epi32(sums[t][v], dots);
+          added_up(sums[t][v]);
         }
       }
     });
