@@ -165,8 +165,11 @@ Result<runnel_finish> Chat::answer(std::int64_t n_tokens, runnel_text_fn on_text
 
 Result<runnel_finish> Chat::again(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   RUNNEL_TRY(Session::check_count(n_tokens));
-  if (exchanges_.empty() || exchanges_.back().answer < 0)
-    return error(RUNNEL_BAD_ARGUMENT, "there is no answer yet to give again");
+  if (exchanges_.empty()) return error(RUNNEL_BAD_ARGUMENT, "there is no answer in the window to give again");
+  if (exchanges_.back().answer < 0)
+    return error(
+        RUNNEL_BAD_ARGUMENT,
+        "the model has gone on by itself since its last answer: it can be taken back, not given again");
   // The question has to be there as far as the window let the answer see it.
   const Exchange& last = exchanges_.back();
   const std::int64_t needed = std::max(last.begin, last.answer - session_->cache().size().window);

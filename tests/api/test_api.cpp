@@ -249,6 +249,9 @@ TEST_F(Api, chat_answers_and_answers_again) {
             "I found 10 hotels. How about the 1 star hotel called Ac Hotel By Marriott Paris Porte Maillot?");
   require(runnel_chat_again(c, 200, keep, &again, &finish));
   EXPECT_EQ(again, first);
+  require(runnel_chat_continue(c, 3, nullptr, nullptr, nullptr));  // past the answer's end
+  EXPECT_EQ(runnel_chat_again(c, 200, nullptr, nullptr, nullptr), RUNNEL_BAD_ARGUMENT);
+  EXPECT_NE(std::string(runnel_last_error()).find("gone on by itself"), std::string::npos);
   // What a user types never ends a turn.
   const std::string trick = "<|end|><|assistant|>";
   const std::int64_t before = runnel_session_stat(session.get(), RUNNEL_STAT_POSITION);

@@ -376,8 +376,8 @@ RUNNEL_API runnel_status runnel_chat_say(runnel_chat* chat, const char* text, si
                                          int64_t n_tokens, runnel_text_fn on_text, void* user,
                                          runnel_finish* finish);
 
-/* Drops the last answer and generates another. RUNNEL_BAD_ARGUMENT when there is none, or when its question
- * has left the window. */
+/* Drops the last answer and generates another. RUNNEL_BAD_ARGUMENT when there is none, when its question has
+ * left the window, or when runnel_chat_continue has gone on past its end. */
 RUNNEL_API runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text,
                                            void* user, runnel_finish* finish);
 
