@@ -29,6 +29,8 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 inline F32 load(const float* p) noexcept { return F32::load_unaligned(p); }
 inline void store(float* p, F32 v) noexcept { v.store_unaligned(p); }
 
+constexpr size_t line_bytes = 64;  // of a cache
+
 // Brings the cache line of p[n] near; nothing needs to be there.
 template <class T>
 inline void prefetch(const T* p, size_t n) noexcept {

@@ -33,6 +33,8 @@ template <class Format, size_t n_q, size_t n_blocks>
 inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_stride,
                        const typename Format::Element* k, size_t dim) noexcept {
   constexpr size_t vecs = block_keys / lanes;
+  // At least the blocks of the next tile: all of this one's are being read.
+  const size_t ahead = std::max(bytes_ahead / sizeof *k, n_blocks * dim * block_keys);
   F32 sums[n_q][n_blocks * vecs];
   for (auto& row : sums) std::fill_n(row, n_blocks * vecs, F32(0.0f));
   for (size_t d = 0; d < dim; ++d) {
@@ -42,7 +44,7 @@ inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_strid
       k_d[v] = Format::load(block + v % vecs * lanes);
       // Up to four times for a line: if it were asked here which is the first, GCC 12 would hold the sums of
       // AVX2 in memory.
-      if (v % vecs == 0) prefetch_l2(block + bytes_ahead / sizeof *k);
+      if (v % vecs == 0) prefetch_l2(block + ahead);
     }
     RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
       const F32 q_d(q[i * q_stride + d]);
@@ -96,7 +98,8 @@ inline void mix_tile(float* y, size_t y_stride, const float* p, size_t p_stride,
   }
   for (size_t j = 0; j < n_k; ++j) {
     F32 v_j[n_vecs];
-    prefetch_l2(v + j * dim + bytes_ahead / sizeof *v);
+    RUNNEL_UNROLL for (size_t d = 0; d < n_vecs * lanes; d += line_bytes / sizeof *v)
+        prefetch_l2(v + j * dim + d + bytes_ahead / sizeof *v);
     RUNNEL_UNROLL for (size_t d = 0; d < n_vecs; ++d) v_j[d] = Format::load(v + j * dim + d * lanes);
     RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
       const F32 p_j(p[i * p_stride + j]);
@@ -121,19 +124,26 @@ inline void mix_tail(float* y, size_t y_stride, const float* p, size_t p_stride,
   for (size_t i = 0; i < n_q; ++i) store_n(y + i * y_stride, sums[i], n);
 }
 
+// As many columns as can be in tiles of n_vecs vectors, the others in narrower ones.
+template <class Format, size_t n_q, size_t n_vecs>
+inline void mix_columns(float* y, size_t y_stride, const float* p, size_t p_stride,
+                        const typename Format::Element* v, size_t n_k, size_t dim, size_t d) noexcept {
+  for (; d + n_vecs * lanes <= dim; d += n_vecs * lanes)
+    mix_tile<Format, n_q, n_vecs>(y + d, y_stride, p, p_stride, v + d, n_k, dim);
+  if constexpr (n_vecs > 1) {
+    mix_columns<Format, n_q, n_vecs / 2>(y, y_stride, p, p_stride, v, n_k, dim, d);
+  } else if (d < dim) {
+    mix_tail<Format, n_q>(y + d, y_stride, p, p_stride, v + d, n_k, dim, dim - d);
+  }
+}
+
 template <class Format>
 inline void mix(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
                 const typename Format::Element* v, size_t n_k, size_t dim) noexcept {
   for_each_tile(n_q, [=](size_t first, auto n) {
-    constexpr size_t n_vecs = n * 4 <= max_tile_sums ? 4 : 2;
-    float* const tile_y = y + first * y_stride;
-    const float* const tile_p = p + first * p_stride;
-    size_t d = 0;
-    for (; d + n_vecs * lanes <= dim; d += n_vecs * lanes)
-      mix_tile<Format, n, n_vecs>(tile_y + d, y_stride, tile_p, p_stride, v + d, n_k, dim);
-    for (; d + lanes <= dim; d += lanes)
-      mix_tile<Format, n, 1>(tile_y + d, y_stride, tile_p, p_stride, v + d, n_k, dim);
-    if (d < dim) mix_tail<Format, n>(tile_y + d, y_stride, tile_p, p_stride, v + d, n_k, dim, dim - d);
+    constexpr size_t n_vecs = n * 8 <= max_tile_sums ? 8 : n * 4 <= max_tile_sums ? 4 : 2;
+    mix_columns<Format, n, n_vecs>(y + first * y_stride, y_stride, p + first * p_stride, p_stride, v, n_k,
+                                   dim, 0);
   });
 }
 

@@ -93,8 +93,6 @@ struct Tile {
   }
 };
 
-constexpr size_t line_bytes = 64;  // of a cache
-
 // Some of what comes next from memory into the L2 cache. Many lines at once would wait for each other, and
 // the products for them.
 template <size_t n_panels, size_t n_tok>
