@@ -1,5 +1,6 @@
 #include "lib/parallel.h"
 
+#include <csignal>
 #include <thread>
 #if defined(_OPENMP)
 #include <omp.h>
@@ -44,12 +45,33 @@ Range Thread::split(std::size_t n, std::size_t multiple) const noexcept {
   return {cut(index_), cut(index_ + 1)};
 }
 
+#if defined(_OPENMP)
+namespace {
+
+// On the threads that OpenMP starts, and keeps. All signals but those of faults are for the host's threads:
+// one of them may hold a signal back while it is amid what the handler must not find halfway, and the signal
+// would come here instead.
+void leave_signals_to_host() noexcept {
+  thread_local bool left = false;
+  if (left) return;
+  left = true;
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+    sigdelset(&signals, fault);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+}  // namespace
+#endif
+
 void Team::run_region(void (*work)(void* context, Thread& thread), void* context) noexcept {
 #if defined(_OPENMP)
 #pragma omp parallel num_threads(static_cast <int>(n_threads_))
   {
     // A team of one is no parallel region to OpenMP: what is called from it (OpenBLAS) would start its own.
     omp_set_num_threads(1);
+    if (omp_get_thread_num() != 0) leave_signals_to_host();
     Thread thread(barrier_, static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
     work(context, thread);

@@ -1,12 +1,16 @@
 // The C surface as an app meets it: good use, misuse, and values that no caller should send.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <climits>
 #include <cmath>
+#include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <string>
 #include <thread>
 
 #include "tests/support/api.h"
@@ -232,6 +236,28 @@ TEST_F(Api, callbacks_and_stop_end_the_work) {
             RUNNEL_STOPPED);
   EXPECT_LT(runnel_session_stat(session.get(), RUNNEL_STAT_POSITION), 2000);
   require(runnel_session_feed(session.get(), tokens.data(), 1, nullptr, nullptr));
+}
+
+// Bit n - 1: signal n is blocked.
+std::uint64_t blocked_signals(const std::filesystem::path& task) {
+  std::ifstream status(task / "status");
+  std::string word;
+  while (status >> word) {
+    if (word == "SigBlk:" && status >> word) return std::stoull(word, nullptr, 16);
+  }
+  return 0;
+}
+
+TEST_F(Api, signals_are_for_the_threads_of_the_host) {
+  const auto session = open_session(model.get(), {{"threads", "2"}});
+  const auto tokens = story(model.get(), 10);
+  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const bool is_ours = task.path().filename() == std::to_string(getpid());
+    const std::uint64_t blocked = blocked_signals(task.path());
+    EXPECT_EQ(blocked >> (SIGHUP - 1) & 1, is_ours ? 0u : 1u);
+    EXPECT_EQ(blocked >> (SIGSEGV - 1) & 1, 0u);
+  }
 }
 
 TEST_F(Api, chat_answers_and_answers_again) {
