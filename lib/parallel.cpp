@@ -17,6 +17,22 @@ void pause() noexcept {
 #endif
 }
 
+#if defined(_OPENMP)
+// On the threads that OpenMP starts, and keeps. All signals but those of faults are for the host's threads:
+// one of them may hold a signal back while it is amid what the handler must not find halfway, and the signal
+// would come here instead.
+void leave_signals_to_host() noexcept {
+  thread_local bool left = false;
+  if (left) return;
+  left = true;
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+    sigdelset(&signals, fault);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+#endif
+
 }  // namespace
 
 void Barrier::wait(std::size_t n_threads) noexcept {
@@ -44,26 +60,6 @@ Range Thread::split(std::size_t n, std::size_t multiple) const noexcept {
   };
   return {cut(index_), cut(index_ + 1)};
 }
-
-#if defined(_OPENMP)
-namespace {
-
-// On the threads that OpenMP starts, and keeps. All signals but those of faults are for the host's threads:
-// one of them may hold a signal back while it is amid what the handler must not find halfway, and the signal
-// would come here instead.
-void leave_signals_to_host() noexcept {
-  thread_local bool left = false;
-  if (left) return;
-  left = true;
-  sigset_t signals;
-  sigfillset(&signals);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
-    sigdelset(&signals, fault);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
-
-}  // namespace
-#endif
 
 void Team::run_region(void (*work)(void* context, Thread& thread), void* context) noexcept {
 #if defined(_OPENMP)
