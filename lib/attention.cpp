@@ -244,11 +244,20 @@ void Attention::mix(const KeyRun& run, float* weights, std::size_t n_rows, float
       return kernels_.mix_f16(mixed, dim, weights, score_stride, n_rows,
                               reinterpret_cast<const simd::F16*>(values), run.n, dim);
     case CacheType::i8:
-      for (std::size_t r = 0; r < n_rows; ++r)
-        kernels_.mul(weights + r * score_stride, run.values.scales, run.n);
-      return kernels_.mix_i8(mixed, dim, weights, score_stride, n_rows,
-                             reinterpret_cast<const std::int8_t*>(values), run.n, dim);
+      return mix_i8(run, weights, n_rows, mixed);
   }
+}
+
+// From the start of the block that the first value lies in, whose others weigh nothing.
+void Attention::mix_i8(const KeyRun& run, float* weights, std::size_t n_rows, float* mixed) const noexcept {
+  const std::size_t dim = model_.shape().head_dim_v, skip = run.skip_values();
+  for (std::size_t r = 0; r < n_rows; ++r) {
+    float* const row = weights + r * score_stride;
+    kernels_.mul(row, run.values.scales + skip, run.n);
+    std::fill(row - skip, row, 0.0f);
+  }
+  kernels_.mix_i8(mixed, dim, weights - skip, score_stride, n_rows,
+                  reinterpret_cast<const std::int8_t*>(run.values.data), skip + run.n, dim);
 }
 
 // Soft cap, distance bias, and the mask: a token of the tile sees a part of the run.

@@ -59,6 +59,7 @@ class Attention {
   void adjust_scores(const KvCache& cache, std::size_t layer, const Tile& tile, std::size_t n_keys,
                      bool is_prefix, std::int64_t first_key, float* scores) const noexcept;
   void mix(const KeyRun& run, float* weights, std::size_t n_rows, float* mixed) const noexcept;
+  void mix_i8(const KeyRun& run, float* weights, std::size_t n_rows, float* mixed) const noexcept;
   Range seen(const Visible& v, bool is_prefix, std::int64_t first_key, std::size_t n_keys) const noexcept;
 
   void show_prefix_mass(std::size_t layer, const Tile& tile, const Scratch& s) const noexcept;

@@ -26,7 +26,7 @@ std::vector<float> without_carried(const simd::Kernels& kernels, const float* x,
   std::vector<std::int8_t> codes(quant::i8_block);
   for (std::size_t begin = 0; begin < n; begin += quant::i8_block) {
     const std::size_t size = std::min(quant::i8_block, n - begin);
-    const float scale = kernels.quantize_vector(codes.data(), 1, x + begin, size);
+    const float scale = kernels.quantize_vector(codes.data(), 1, 1, x + begin, size);
     for (std::size_t i = 0; i < size; ++i) seen[begin + i] = static_cast<float>(codes[i]) * scale;
   }
   return seen;

@@ -38,10 +38,12 @@ std::int64_t native_window(const Layer& layer) {
 // token's window.
 std::int64_t ring_slots(std::int64_t window, const CacheSize& size) { return window + size.batch - 1; }
 
-// Slots in whole blocks of keys.
-std::size_t padded(std::size_t n_slots) {
-  return (n_slots + simd::block_keys - 1) / simd::block_keys * simd::block_keys;
+std::size_t filled_up(std::size_t n, std::size_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
 }
+
+// Slots in whole blocks of keys.
+std::size_t padded(std::size_t n_slots) { return filled_up(n_slots, simd::block_keys); }
 
 template <class T>
 void spread(T* to, std::size_t stride, const T* from, std::size_t n) {
@@ -54,6 +56,8 @@ std::size_t KvCache::Store::element_bytes() const { return bytes_of(type); }
 
 std::size_t KvCache::Store::vector_bytes() const { return width * element_bytes(); }
 
+std::size_t KvCache::Store::slot_bytes() const { return filled_up(width, layout.together) * element_bytes(); }
+
 std::size_t KvCache::Store::saved_bytes() const {
   return vector_bytes() + (type == CacheType::i8 ? sizeof(float) : 0);
 }
@@ -63,12 +67,12 @@ std::size_t KvCache::Store::row(std::size_t head, std::size_t slot) const {
 }
 
 std::size_t KvCache::Store::first_byte(std::size_t head, std::size_t slot) const {
-  const std::size_t in_block = in_blocks ? slot % simd::block_keys : 0;
-  return offset + (row(head, slot) - in_block) * vector_bytes() + in_block * element_bytes();
+  const std::size_t in_block = slot % layout.block;
+  return offset + (row(head, slot) - in_block) * slot_bytes() + in_block * layout.together * element_bytes();
 }
 
-CachedNumbers KvCache::Store::at(const std::byte* data, std::size_t head, std::size_t slot) const {
-  const std::size_t first = in_blocks ? slot / simd::block_keys * simd::block_keys : slot;
+CachedNumbers KvCache::Store::block_at(const std::byte* data, std::size_t head, std::size_t slot) const {
+  const std::size_t first = slot - slot % layout.block;
   return {type, data + first_byte(head, first),
           reinterpret_cast<const float*>(data + scales_offset) + row(head, first)};
 }
@@ -96,7 +100,7 @@ void KvCache::Store::put(const simd::Kernels& kernels, std::byte* data, std::siz
     }
     case CacheType::i8:
       scales(data, head, slot, 1)[0] =
-          kernels.quantize_vector(reinterpret_cast<std::int8_t*>(to), stride(), x, width);
+          kernels.quantize_vector(reinterpret_cast<std::int8_t*>(to), layout.together, stride(), x, width);
       break;
   }
 }
@@ -110,21 +114,29 @@ std::size_t KvCache::lay_out(const Model& model, const CacheSize& size, CacheTyp
     end += (n_bytes + alignment - 1) / alignment * alignment;
     return begin;
   };
-  const auto store = [&](CacheType store_type, std::int64_t slots, std::size_t width, bool in_blocks) {
-    const auto n_slots = static_cast<std::size_t>(slots);
-    const std::size_t n = shape.n_head_kv * padded(n_slots);
-    const std::size_t offset = take(n * width * bytes_of(store_type));
-    return Store{store_type, n_slots, width,
-                 in_blocks,  offset,  store_type == CacheType::i8 ? take(n * sizeof(float)) : 0};
+  const auto store = [&](CacheType store_type, std::int64_t slots, std::size_t width, Layout layout) {
+    Store s{store_type, static_cast<std::size_t>(slots), width, layout, 0, 0};
+    const std::size_t n = shape.n_head_kv * padded(s.n_slots);
+    s.offset = take(n * s.slot_bytes());
+    if (store_type == CacheType::i8) s.scales_offset = take(n * sizeof(float));
+    return s;
+  };
+  const auto keys = [&](CacheType store_type, std::int64_t slots) {
+    const std::size_t together = store_type == CacheType::i8 ? simd::dot_bytes : 1;
+    return store(store_type, slots, shape.head_dim, {simd::block_keys, together});
+  };
+  const auto values = [&](CacheType store_type, std::int64_t slots) {
+    const std::size_t block = store_type == CacheType::i8 ? simd::dot_bytes : 1;
+    return store(store_type, slots, shape.head_dim_v, {block, 1});
   };
   for (const Layer& layer : model.weights().layers) {
     LayerSlots slots{};  // oldest zero: nothing was overwritten yet
     slots.native = native_window(layer);
     slots.ring = ring_slots(std::min(slots.native, size.window), size);
-    slots.prefix_keys = store(prefix_type(type), size.n_prefix, shape.head_dim, true);
-    slots.prefix_values = store(prefix_type(type), size.n_prefix, shape.head_dim_v, false);
-    slots.ring_keys = store(ring_key_type(type, shape.head_dim), slots.ring, shape.head_dim, true);
-    slots.ring_values = store(type, slots.ring, shape.head_dim_v, false);
+    slots.prefix_keys = keys(prefix_type(type), size.n_prefix);
+    slots.prefix_values = values(prefix_type(type), size.n_prefix);
+    slots.ring_keys = keys(ring_key_type(type, shape.head_dim), slots.ring);
+    slots.ring_values = values(type, slots.ring);
     if (layers) layers->push_back(slots);
   }
   return end;
@@ -248,15 +260,16 @@ KeyRun run_at(std::size_t slot, std::size_t n, const CachedNumbers& keys, const 
 KeyRun KvCache::prefix_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const {
   const LayerSlots& slots = layers_[layer];
   const auto slot = static_cast<std::size_t>(begin);
-  return run_at(slot, static_cast<std::size_t>(end - begin), slots.prefix_keys.at(data_, head, slot),
-                slots.prefix_values.at(data_, head, slot));
+  return run_at(slot, static_cast<std::size_t>(end - begin), slots.prefix_keys.block_at(data_, head, slot),
+                slots.prefix_values.block_at(data_, head, slot));
 }
 
 KeyRun KvCache::window_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const {
   const LayerSlots& slots = layers_[layer];
   const auto slot = static_cast<std::size_t>((begin - size_.n_prefix) % slots.ring);
   const auto n = std::min(static_cast<std::size_t>(end - begin), static_cast<std::size_t>(slots.ring) - slot);
-  return run_at(slot, n, slots.ring_keys.at(data_, head, slot), slots.ring_values.at(data_, head, slot));
+  return run_at(slot, n, slots.ring_keys.block_at(data_, head, slot),
+                slots.ring_values.block_at(data_, head, slot));
 }
 
 }  // namespace runnel

@@ -44,17 +44,21 @@ struct CachedNumbers {
   const float* scales;  // int8 only
 };
 
-// Neighbouring slots of one KV head. Keys lie in blocks of block_keys, a number of all of them side by side
-// (one lane a key); the first key of the run is number `skip` of the first block, and what lies around the
-// run in its first and last block may never have been written.
+// Neighbouring slots of one KV head, as the kernels want them (simd/kernels.h). Keys lie in blocks of
+// block_keys, a number (in int8 dot_bytes numbers) of all of them side by side, one lane a key; int8 values
+// in blocks of dot_bytes. The first key of the run is number `skip` of the first block, and what lies around
+// the run in its first and last block may never have been written.
 struct KeyRun {
   // Keys; runs end where slots are multiples of it. Each run comes from memory as one piece; the scores of a
   // tile of queries for it stay in the L1 cache.
   static constexpr std::size_t max = 256;
 
-  CachedNumbers keys;    // [ceil((skip + n) / block_keys), head_dim, block_keys], scales [.., block_keys]
-  CachedNumbers values;  // [n, head_dim_v], scales [n]
+  CachedNumbers keys;    // from the first block on, scales likewise
+  CachedNumbers values;  // in int8 from the first block on, scales likewise
   std::size_t skip, n;
+
+  // Number of the first value in its block.
+  std::size_t skip_values() const { return values.type == CacheType::i8 ? skip % simd::dot_bytes : 0; }
 };
 
 class KvCache {
@@ -119,20 +123,24 @@ class KvCache {
   KeyRun window_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const;
 
  private:
-  // Vectors of one width for all KV heads: [n_head_kv, padded(n_slots)], each of `width` numbers or, in
-  // blocks, block_keys of them as [width, block_keys]; and their scales, [n_head_kv, padded(n_slots)].
+  // How `block` vectors lie side by side: [width / together, block, together], the last numbers filled up.
+  struct Layout {
+    std::size_t block, together;
+  };
+  // Vectors of one width for all KV heads: [n_head_kv, padded(n_slots) / block] blocks of them; and their
+  // scales, [n_head_kv, padded(n_slots)].
   struct Store {
     CacheType type;
     std::size_t n_slots, width;
-    bool in_blocks;
+    Layout layout;
     std::size_t offset, scales_offset;  // bytes from the start of data_
 
     std::size_t element_bytes() const;
-    std::size_t vector_bytes() const;
-    std::size_t saved_bytes() const;  // of a vector with its scale
+    std::size_t vector_bytes() const;  // of its numbers alone
+    std::size_t slot_bytes() const;    // as it lies here
+    std::size_t saved_bytes() const;   // of a vector with its scale
 
-    CachedNumbers at(const std::byte* data, std::size_t head,
-                     std::size_t slot) const;  // in blocks: its block
+    CachedNumbers block_at(const std::byte* data, std::size_t head, std::size_t slot) const;
     std::span<float> scales(std::byte* data, std::size_t head, std::size_t slot, std::size_t n) const;
     void put(const simd::Kernels& kernels, std::byte* data, std::size_t head, std::size_t slot,
              const float* x) const;
@@ -144,9 +152,10 @@ class KvCache {
                  const std::byte* from) const;
 
    private:
-    std::size_t row(std::size_t head, std::size_t slot) const;               // among all heads' slots
-    std::size_t first_byte(std::size_t head, std::size_t slot) const;        // of a vector
-    std::size_t stride() const { return in_blocks ? simd::block_keys : 1; }  // between numbers of a vector
+    std::size_t row(std::size_t head, std::size_t slot) const;         // among all heads' slots
+    std::size_t first_byte(std::size_t head, std::size_t slot) const;  // of a vector
+    // From one `together` numbers of a vector to the next, in numbers.
+    std::size_t stride() const { return layout.block * layout.together; }
   };
   struct LayerSlots {
     std::int64_t native;  // cache positions that a token of this layer sees, itself included

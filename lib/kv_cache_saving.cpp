@@ -20,46 +20,63 @@ std::array<SlotRun, 2> slot_runs(std::size_t first, std::size_t n, std::size_t n
   return {{{first, n_first}, {0, n - n_first}}};
 }
 
-template <class T>
-void copy_numbers(std::byte* to, std::size_t to_stride, const std::byte* from, std::size_t from_stride,
-                  std::size_t n) {
+// Where pieces of a vector lie, so many bytes apart.
+template <class Byte>
+struct Pieces {
+  Byte* first;
+  std::size_t step;
+};
+using PiecesTo = Pieces<std::byte>;
+using PiecesFrom = Pieces<const std::byte>;
+
+// n pieces of a size the compiler knows. A file aligns nothing.
+template <std::size_t n_bytes>
+void copy_pieces(PiecesTo to, PiecesFrom from, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i)
-    std::memcpy(to + i * to_stride * sizeof(T), from + i * from_stride * sizeof(T), sizeof(T));
+    std::memcpy(to.first + i * to.step, from.first + i * from.step, n_bytes);
 }
 
-// n numbers of a type, so many numbers apart. A file aligns nothing.
-void copy_numbers(CacheType type, std::byte* to, std::size_t to_stride, const std::byte* from,
-                  std::size_t from_stride, std::size_t n) {
-  switch (type) {
-    case CacheType::f32:
-      return copy_numbers<float>(to, to_stride, from, from_stride, n);
-    case CacheType::f16:
-      return copy_numbers<simd::F16>(to, to_stride, from, from_stride, n);
-    case CacheType::i8:
-      return copy_numbers<std::int8_t>(to, to_stride, from, from_stride, n);
+// The numbers of a vector, `together` bytes of them side by side.
+void copy_vector(std::size_t together, PiecesTo to, PiecesFrom from, std::size_t n_bytes) {
+  const std::size_t n = n_bytes / together;
+  switch (together) {
+    case 1:
+      copy_pieces<1>(to, from, n);
+      break;
+    case 2:
+      copy_pieces<2>(to, from, n);
+      break;
+    case 4:
+      copy_pieces<4>(to, from, n);
+      break;
   }
+  std::copy_n(from.first + n * from.step, n_bytes % together, to.first + n * to.step);
 }
 
 }  // namespace
 
 void KvCache::Store::copy_out(const std::byte* data, std::size_t head, std::size_t slot, std::size_t n,
                               std::byte* to) const {
-  if (!in_blocks) {
+  if (layout.block == 1) {
     std::copy_n(data + first_byte(head, slot), n * vector_bytes(), to);
     return;
   }
+  const std::size_t together = layout.together * element_bytes();
   for (std::size_t i = 0; i < n; ++i)
-    copy_numbers(type, to + i * vector_bytes(), 1, data + first_byte(head, slot + i), stride(), width);
+    copy_vector(together, {to + i * vector_bytes(), together},
+                {data + first_byte(head, slot + i), stride() * element_bytes()}, vector_bytes());
 }
 
 void KvCache::Store::copy_in(std::byte* data, std::size_t head, std::size_t slot, std::size_t n,
                              const std::byte* from) const {
-  if (!in_blocks) {
+  if (layout.block == 1) {
     std::copy_n(from, n * vector_bytes(), data + first_byte(head, slot));
     return;
   }
+  const std::size_t together = layout.together * element_bytes();
   for (std::size_t i = 0; i < n; ++i)
-    copy_numbers(type, data + first_byte(head, slot + i), stride(), from + i * vector_bytes(), 1, width);
+    copy_vector(together, {data + first_byte(head, slot + i), stride() * element_bytes()},
+                {from + i * vector_bytes(), together}, vector_bytes());
 }
 
 std::array<KvCache::HeldStore, 4> KvCache::held_stores(const LayerSlots& layer, std::int64_t position,

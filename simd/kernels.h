@@ -19,8 +19,12 @@ using std::size_t;
 using F16 = std::uint16_t;   // IEEE binary16 bits
 using BF16 = std::uint16_t;  // upper half of a binary32
 
-constexpr size_t panel_rows = 16;  // output rows that lie side by side in a packed panel
-constexpr size_t block_keys = 16;  // cached keys that lie side by side
+constexpr size_t panel_rows = 16;                  // output rows that lie side by side in a packed panel
+constexpr size_t block_keys = 16;                  // cached keys that lie side by side
+constexpr size_t dot_bytes = quant::i8_step_cols;  // cached int8 numbers that do, as those of weights
+// What meets cached int8 numbers, a query or weights over keys, may be rounded to so many steps between zero
+// and its largest number.
+constexpr int factor_steps = 127 * 256 + 127;
 
 // A block of panels that stays in a core's L2 cache while all tokens pass: 256 x 512 floats, 512 KiB.
 constexpr size_t panel_block_rows = 256;
@@ -67,7 +71,9 @@ constexpr size_t panel_block_cols = 512;
                            size_t n_blocks, size_t dim))                                                               \
   X(scores_f16,   void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const F16* k,       \
                            size_t n_blocks, size_t dim))                                                               \
-  /* the same with int8 keys, and s[i, j] *= k_scales[j];  k_scales: [n_blocks * block_keys] */                        \
+  /* s[i, j] = k_scales[j] sum_d q[i, d] k[b, d / 4, j % 16, d % 4], b = j / 16;  k: [n_blocks, ceil(dim / 4),         \
+     block_keys, dot_bytes], k_scales: [n_blocks * block_keys]. A row of q may be rounded to 16 bits: by at most       \
+     max |q[i]| / factor_steps / 2, and to zero where max |q[i]| is below 2^-100 */                                    \
   X(scores_i8,    void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,                     \
                            const std::int8_t* k, const float* k_scales, size_t n_blocks, size_t dim))                  \
   /* y[i] += sum_j p[i, j] v[j];  p: rows p_stride apart, v: [n_k, dim], y: [n_q, dim] rows y_stride apart */          \
@@ -75,12 +81,14 @@ constexpr size_t panel_block_cols = 512;
                            size_t n_k, size_t dim))                                                                    \
   X(mix_f16,      void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const F16* v,       \
                            size_t n_k, size_t dim))                                                                    \
-  /* the same with int8 values, by whose scales the caller has multiplied p */                                         \
+  /* the same with int8 values, by whose scales the caller has multiplied p;  v: [ceil(n_k / 4), dim, dot_bytes].      \
+     Rows of p may be rounded like those of q */                                                                       \
   X(mix_i8,       void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,                     \
                            const std::int8_t* v, size_t n_k, size_t dim))                                              \
-  /* y[i * y_stride] = x[i] / scale to the nearest integer, ties to even; returns scale = max |x| / 127. All zeros, or \
-     max |x| below 2^-100: scale 0, y 0. Not finite somewhere: scale NaN, y 0. */                                      \
-  X(quantize_vector, float, (std::int8_t* y, size_t y_stride, const float* x, size_t n))                               \
+  /* y[i / side * y_stride + i % side] = x[i] / scale to the nearest integer, ties to even: `side` numbers side by     \
+     side, then y_stride on. Returns scale = max |x| / 127. All zeros, or max |x| below 2^-100: scale 0, y 0. Not      \
+     finite somewhere: scale NaN, y 0. side: a power of two */                                                         \
+  X(quantize_vector, float, (std::int8_t* y, size_t side, size_t y_stride, const float* x, size_t n))                  \
   /* one step of the online softmax (Milakov and Gimelshein 2018, algorithm 3) over a block of n scores: with          \
      m = max(*max, s), s[j] = exp(s[j] - m), *sum = *sum exp(*max - m) + sum_j s[j], *max = m; returns                 \
      exp(old *max - m), by which what was mixed so far is to be scaled. *max starts at -infinity, *sum at 0; a         \

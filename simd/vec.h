@@ -281,13 +281,6 @@ struct AsF16 {
   static F32 load(const F16* p) noexcept { return load_f16(p); }
   static F32 load_n(const F16* p, size_t n) noexcept { return load_f16_n(p, n); }
 };
-struct AsI8 {
-  using Element = std::int8_t;
-  static F32 load(const std::int8_t* p) noexcept { return load_i8(p); }
-  static F32 load_n(const std::int8_t* p, size_t n) noexcept {
-    return load_i8(Part<std::int8_t>(p, n, std::int8_t{0}).data);
-  }
-};
 struct AsBf16 {
   using Element = BF16;
   static F32 load(const BF16* p) noexcept { return load_bf16(p); }

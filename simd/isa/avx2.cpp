@@ -1,6 +1,8 @@
 // AVX2, FMA, F16C: vectors of 8 floats.
 #include "simd/float_kernels.h"
+#include "simd/int8/attention_dots.h"
 #include "simd/int8/dot_avx2.h"
+#include "simd/int8/factors_of_words.h"
 #include "simd/int8/matmul.h"
 #include "simd/int8/quantize.h"
 
@@ -11,6 +13,8 @@ constexpr Kernels with_int8() noexcept {
   Kernels kernels = float_kernels;
   kernels.quantize_i8 = quantize_i8;
   kernels.matmul_i8 = matmul_i8<Dot>;
+  kernels.scores_i8 = scores_i8_dots<FactorsOfWords>;
+  kernels.mix_i8 = mix_i8_dots<FactorsOfWords>;
   return kernels;
 }
 

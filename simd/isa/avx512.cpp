@@ -1,5 +1,7 @@
 // AVX-512 F, BW, CD, DQ, VL: vectors of 16 floats.
 #include "simd/float_kernels.h"
+#include "simd/int8/attention_dots.h"
+#include "simd/int8/factors_of_words.h"
 #include "simd/int8/quantize.h"
 
 namespace runnel::simd {
@@ -8,6 +10,8 @@ namespace {
 constexpr Kernels with_int8() noexcept {
   Kernels kernels = float_kernels;
   kernels.quantize_i8 = quantize_i8;
+  kernels.scores_i8 = scores_i8_dots<FactorsOfWords>;
+  kernels.mix_i8 = mix_i8_dots<FactorsOfWords>;
   return kernels;
 }
 

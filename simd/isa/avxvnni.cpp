@@ -1,11 +1,16 @@
 // AVX2 with dot products of bytes: vectors of 8 lanes, two to a panel.
+#include "simd/int8/attention_dots.h"
 #include "simd/int8/dot_vnni.h"
+#include "simd/int8/factors_of_bytes.h"
 #include "simd/int8/matmul.h"
 #include "simd/int8/peak.h"
 
 namespace runnel::simd {
 
 extern const Kernels kernels_avxvnni;
-const Kernels kernels_avxvnni{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8<DotVnni<1, 4>>};
+const Kernels kernels_avxvnni{.peak_i8 = peak_i8,
+                              .matmul_i8 = matmul_i8<DotVnni<1, 4>>,
+                              .scores_i8 = scores_i8_dots<FactorsOfBytes>,
+                              .mix_i8 = mix_i8_dots<FactorsOfBytes>};
 
 }  // namespace runnel::simd

@@ -271,17 +271,28 @@ void mix_f16(float* y, size_t y_stride, const float* p, size_t p_stride, size_t 
   mix<F16, quant::f16_to_f32>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
 }
 
-float from_i8(std::int8_t x) noexcept { return x; }
 void scores_i8(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const std::int8_t* k,
                const float* k_scales, size_t n_blocks, size_t dim) noexcept {
-  scores<std::int8_t, from_i8>(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
+  const size_t n_steps = (dim + dot_bytes - 1) / dot_bytes;
   for (size_t i = 0; i < n_q; ++i) {
-    for (size_t j = 0; j < n_blocks * block_keys; ++j) s[i * s_stride + j] *= k_scales[j];
+    for (size_t j = 0; j < n_blocks * block_keys; ++j) {
+      const std::int8_t* const block = k + j / block_keys * n_steps * block_keys * dot_bytes;
+      float sum = 0.0f;
+      for (size_t d = 0; d < dim; ++d)
+        sum += q[i * q_stride + d] *
+               block[(d / dot_bytes * block_keys + j % block_keys) * dot_bytes + d % dot_bytes];
+      s[i * s_stride + j] = sum * k_scales[j];
+    }
   }
 }
 void mix_i8(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
             size_t n_k, size_t dim) noexcept {
-  mix<std::int8_t, from_i8>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
+  for (size_t i = 0; i < n_q; ++i) {
+    for (size_t j = 0; j < n_k; ++j) {
+      const std::int8_t* const fours = v + j / dot_bytes * dim * dot_bytes + j % dot_bytes;
+      for (size_t d = 0; d < dim; ++d) y[i * y_stride + d] += p[i * p_stride + j] * fours[d * dot_bytes];
+    }
+  }
 }
 
 float softmax_step(float* s, size_t n, float* max, float* sum) noexcept {

@@ -14,6 +14,38 @@ struct FormatI8 {
   static std::int8_t make(float v) { return static_cast<std::int8_t>(static_cast<int>(v * 127.0f) % 128); }
 };
 
+// Numbers that are summed over and lie side by side.
+template <class Format>
+constexpr std::size_t together = 1;
+template <>
+constexpr std::size_t together<FormatI8> = dot_bytes;
+
+template <class Format>
+std::size_t filled_up(std::size_t n) {
+  return (n + together<Format> - 1) / together<Format> * together<Format>;
+}
+// Where number d of key j lies, and number d of value j.
+template <class Format>
+std::size_t key_at(std::size_t dim, std::size_t j, std::size_t d) {
+  constexpr std::size_t side = together<Format>;
+  return j / block_keys * block_keys * filled_up<Format>(dim) +
+         (d / side * block_keys + j % block_keys) * side + d % side;
+}
+template <class Format>
+std::size_t value_at(std::size_t dim, std::size_t j, std::size_t d) {
+  constexpr std::size_t side = together<Format>;
+  return (j / side * dim + d) * side + j % side;
+}
+
+// What rounding n factors to 16 bits may change, for each unit of what they meet.
+template <class Format>
+double factor_tolerance(const float* factors, std::size_t n) {
+  if (together<Format> == 1) return 0.0;
+  float max = 0.0f;
+  for (std::size_t i = 0; i < n; ++i) max = std::max(max, std::fabs(factors[i]));
+  return static_cast<double>(max) * (max < 0x1p-100f ? 1.0 : 0.5001 / factor_steps);
+}
+
 constexpr float untouched = 12345.0f;  // between the rows of a result
 
 struct AttentionCase {
@@ -56,7 +88,7 @@ void check_scores(Score score, Report& report) {
     const std::size_t q_stride = a.dim + a.n_k % 3;
     const std::size_t s_stride = n_k + a.dim % 3;
     Guarded<float> q(extent(a.n_q, q_stride, a.dim));
-    Guarded<typename Format::Element> k(n_k * a.dim);
+    Guarded<typename Format::Element> k(n_k * filled_up<Format>(a.dim));
     Guarded<float> scales(n_k);
     Guarded<float> s(extent(a.n_q, s_stride, n_k));
     fill(q, random, a.n_k % 2 == 1);
@@ -69,22 +101,24 @@ void check_scores(Score score, Report& report) {
       for (std::size_t j = 0; j < n_k; ++j) {
         double exact = 0.0;
         double mass = 0.0;
-        const auto* const key = k.data() + j / block_keys * block_keys * a.dim + j % block_keys;
+        double key_mass = 0.0;
         for (std::size_t d = 0; d < a.dim; ++d) {
-          const double product =
-              static_cast<double>(q[i * q_stride + d]) * Format::value(key[d * block_keys]);
+          const double number = Format::value(k[key_at<Format>(a.dim, j, d)]);
+          const double product = static_cast<double>(q[i * q_stride + d]) * number;
           exact += product;
           mass += std::fabs(product);
+          key_mass += std::fabs(number);
         }
+        const double rounding = key_mass * factor_tolerance<Format>(q.data() + i * q_stride, a.dim);
         const double scale = static_cast<double>(scales[j]);
         report.near(static_cast<double>(s[i * s_stride + j]), exact * scale,
-                    sum_tolerance(mass * scale, a.dim + 1),
+                    sum_tolerance(mass * scale, a.dim + 1) + rounding * scale,
                     "%zu queries, %zu keys, dim %zu: query %zu key %zu", a.n_q, n_k, a.dim, i, j);
       }
       for (std::size_t b = 0; b < n_blocks; ++b) {
         float alone[block_keys];
-        score(alone, block_keys, q.data() + i * q_stride, q_stride, 1, k.data() + b * block_keys * a.dim,
-              scales.data() + b * block_keys, 1, a.dim);
+        score(alone, block_keys, q.data() + i * q_stride, q_stride, 1,
+              k.data() + key_at<Format>(a.dim, b * block_keys, 0), scales.data() + b * block_keys, 1, a.dim);
         report.expect(same_bits(alone, &s[i * s_stride + b * block_keys], block_keys),
                       "%zu queries, %zu keys, dim %zu: query %zu block %zu alone differs", a.n_q, n_k, a.dim,
                       i, b);
@@ -101,7 +135,7 @@ void check_mix(Fn fn, Report& report) {
     const std::size_t p_stride = a.n_k + a.dim % 3;
     const std::size_t y_stride = a.dim + a.n_k % 3;
     Guarded<float> p(extent(a.n_q, p_stride, a.n_k));
-    Guarded<typename Format::Element> v(a.n_k * a.dim);
+    Guarded<typename Format::Element> v(filled_up<Format>(a.n_k) * a.dim);
     Guarded<float> y(extent(a.n_q, y_stride, a.dim));
     Guarded<float> before(y.size());
     fill(p, random);
@@ -115,12 +149,16 @@ void check_mix(Fn fn, Report& report) {
       for (std::size_t d = 0; d < a.dim; ++d) {
         double exact = static_cast<double>(before[i * y_stride + d]);
         double mass = std::fabs(exact);
+        double value_mass = 0.0;
         for (std::size_t j = 0; j < a.n_k; ++j) {
-          const double product = static_cast<double>(p[i * p_stride + j]) * Format::value(v[j * a.dim + d]);
+          const double number = Format::value(v[value_at<Format>(a.dim, j, d)]);
+          const double product = static_cast<double>(p[i * p_stride + j]) * number;
           exact += product;
           mass += std::fabs(product);
+          value_mass += std::fabs(number);
         }
-        report.near(static_cast<double>(y[i * y_stride + d]), exact, sum_tolerance(mass, a.n_k),
+        const double rounding = value_mass * factor_tolerance<Format>(p.data() + i * p_stride, a.n_k);
+        report.near(static_cast<double>(y[i * y_stride + d]), exact, sum_tolerance(mass, a.n_k) + rounding,
                     "%zu queries, %zu keys, dim %zu: query %zu, %zu", a.n_q, a.n_k, a.dim, i, d);
       }
       float* const again = &before[i * y_stride];
@@ -162,7 +200,7 @@ void check_quantize_vector(const Kernels& kernels, Report& report) {
     Guarded<std::int8_t> y(n);
     fill(x, random);
     if (n > 2) x[n / 2] = n % 3 == 0 ? 1e30f : -1e6f;
-    float scale = kernels.quantize_vector(y.data(), 1, x.data(), n);
+    float scale = kernels.quantize_vector(y.data(), 1, 1, x.data(), n);
     float max = 0;
     for (const float v : x) max = std::max(max, std::fabs(v));
     report.expect(scale == max / 127.0f, "n %zu: scale", n);
@@ -170,21 +208,24 @@ void check_quantize_vector(const Kernels& kernels, Report& report) {
       report.expect(max == 0 || static_cast<float>(y[i]) == std::nearbyint(x[i] * (127.0f / max)),
                     "n %zu: number %zu", n, i);
     if (n == 0) continue;
-    constexpr std::size_t stride = 16;
-    Guarded<std::int8_t> apart((n - 1) * stride + 1);
-    std::fill(apart.begin(), apart.end(), std::int8_t{99});
-    report.expect(kernels.quantize_vector(apart.data(), stride, x.data(), n) == scale, "n %zu: strided scale",
-                  n);
-    for (std::size_t i = 0; i < apart.size(); ++i)
-      report.expect(apart[i] == (i % stride == 0 ? y[i / stride] : 99), "n %zu: strided, byte %zu", n, i);
+    for (const std::size_t side : {std::size_t{1}, dot_bytes}) {
+      const std::size_t stride = 16 * side;
+      Guarded<std::int8_t> apart((n - 1) / side * stride + (n - 1) % side + 1);
+      std::fill(apart.begin(), apart.end(), std::int8_t{99});
+      report.expect(kernels.quantize_vector(apart.data(), side, stride, x.data(), n) == scale,
+                    "n %zu, %zu side by side: scale", n, side);
+      for (std::size_t i = 0; i < apart.size(); ++i)
+        report.expect(apart[i] == (i % stride < side ? y[i / stride * side + i % stride] : 99),
+                      "n %zu, %zu side by side: byte %zu", n, side, i);
+    }
     std::fill(x.begin(), x.end(), 1e-38f);
-    scale = kernels.quantize_vector(y.data(), 1, x.data(), n);
+    scale = kernels.quantize_vector(y.data(), 1, 1, x.data(), n);
     report.expect(scale == 0 && y[n - 1] == 0, "n %zu: too small for a scale", n);
     for (const float bad :
          {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       x[n - 1] = bad;
       y[0] = 1;
-      scale = kernels.quantize_vector(y.data(), 1, x.data(), n);
+      scale = kernels.quantize_vector(y.data(), 1, 1, x.data(), n);
       report.expect(std::isnan(scale) && y[0] == 0, "n %zu: not finite", n);
     }
   }

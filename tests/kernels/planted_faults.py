@@ -67,17 +67,30 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/int8/quantize.h", "magnitude(entries_[i]) <= magnitude", "magnitude(entries_[i]) < magnitude",
      "quantize_i8"),  # of equals another one is dropped
     ("avx2 avx512 neon", "simd/int8/quantize.h", "-128 * round_block", "128 * round_block", "quantize_i8"),
-    ("avx2 avx512 neon", "simd/float/attention.h", "d < dim; ++d) {\n    F32 k_d", "d + 1 < dim; ++d) {\n    F32 k_d",
-     "scores_f16"),
-    ("avx2 avx512 neon", "simd/float/attention.h", "mul(s + i * s_stride, k_scales,", "mul(s, k_scales,", "scores_i8"),
-    ("avx512", "simd/float/attention.h", "if (d < dim) mix_tail", "if (false) mix_tail", "mix_i8"),
+    ("avx2 avx512 neon", "simd/attention_tiles.h", "few < n / together", "few + 1 < n / together", "scores_f16"),
+    ("neon", "simd/attention_tiles.h", "for (size_t i = n / together * together; i < n; ++i) one(i);", "", "mix_i8"),
+    ("neon", "simd/int8/cached.h", "load(k_scales + j)", "load(k_scales)", "scores_i8"),
+    ("avx512 neon", "simd/attention_tiles.h", "} else if (d < dim) {", "} else if (false) {", "mix_i8"),
+    ("avx2 avxvnni avx512 avx512vnni dotprod", "simd/int8/attention_dots.h", "load(k_scales + j)", "load(k_scales)",
+     "scores_i8"),
+    ("avx2 avxvnni avx512 avx512vnni dotprod", "simd/int8/attention_dots.h", "if (n_whole < dim)", "if (false)", "mix_i8"),
+    ("avx2 avx512vnni dotprod", "simd/int8/attention_dots.h", "v + j * dim, n, dim", "v, n, dim", "mix_i8"),  # beyond 256
+    ("avx2 avx512vnni dotprod", "simd/int8/attention_dots.h", "rows + first, n_steps", "rows, n_steps", "scores_i8"),
+    ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "start_of_sum(high)", "0", "mix_i8"),
+    ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
+    ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "high_[j] = low_[j] = 0", "", "scores_i8"),
+    ("avx2 avx512", "simd/int8/factors_of_words.h", "numbers_[j] = 0", "", "scores_i8"),
+    ("avx2", "simd/int8/factors_of_words.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots
+    ("avx512", "simd/int8/factors_of_words.h", "_mm512_permutex2var_epi32(a, odd, b)", "_mm512_permutex2var_epi32(a, even, b)",
+     "mix_i8"),
+    ("avx2 avx512vnni dotprod", "simd/int8/factors.h", "max < least_max", "false", "scores_i8"),
     ("avx2 avx512 neon", "simd/float/exp.h", "F32(-87.5f)", "F32(-88.5f)", "softmax_step"),  # the exponent wraps
     ("avx2 avx512 neon", "simd/float/matmul.h", "x + c, x_stride, n_tok, block", "x, x_stride, n_tok, block", "matmul_panels"),
     ("avx2 avx512 neon", "simd/float/matmul.h", "n_cols, rows + t * x_row)", "n_cols, rows)", "matmul_panels"),
     ("avx2 avx512 neon", "simd/float/matmul.h", "    y += n_tok * y_stride;\n", "", "matmul_panels"),  # tokens past the first tile
     ("avx512", "simd/float/matmul.h", "std::copy_n(tile + t * panel_rows, n_rows,", "std::copy_n(tile + t * panel_rows, panel_rows,",
      "matmul_panels"),
-    ("avx512", "simd/float/quantize_vector.h", "y[(begin + i) * y_stride]", "y[begin + i * y_stride]", "quantize_vector"),
+    ("avx512", "simd/float/quantize_vector.h", "i / side * y_stride + i % side", "i * y_stride", "quantize_vector"),
 ]
 
 

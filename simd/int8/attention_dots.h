@@ -1,0 +1,98 @@
+// Attention over int8 keys and values in integer products, a line of 64 cached bytes at a time. Lines of keys
+// are read in order: two blocks side by side took Zen 5 twice as long where they came from memory.
+#pragma once
+#include <algorithm>
+
+#include "simd/int8/cached.h"
+#include "simd/int8/factors.h"
+
+namespace runnel::simd {
+namespace {
+
+// Rows of factors at a time: the query heads of a token that share a key.
+constexpr size_t factor_rows = 8;
+constexpr size_t cached_line = block_keys * dot_bytes;
+
+// done(i, dots) for each of n_q rows. Asks once for what lies `ahead` of each line.
+template <class Numbers, class Line, class Done>
+inline void multiply_lines(const Factors<Numbers>* rows, size_t n_q, size_t n_steps, size_t ahead, Line line,
+                           Done done) noexcept {
+  for_each_tile<Numbers::tile_rows>(n_q, [&](size_t first, auto n) {
+    const size_t to_ask = first > 0 ? 0 : ahead;
+    I32 dots[n][line_vecs];
+    Numbers::template multiply<n>(dots, rows + first, n_steps, [&](size_t step) {
+      const std::int8_t* const p = line(step);
+      prefetch_l2(p + to_ask);
+      return p;
+    });
+    for (size_t i = 0; i < n; ++i) done(first + i, dots[i]);
+  });
+}
+
+// Of up to factor_rows queries.
+template <class Numbers>
+inline void score_rows(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,
+                       const std::int8_t* k, const float* k_scales, size_t n_blocks, size_t dim,
+                       size_t ahead) noexcept {
+  Factors<Numbers> rows[factor_rows];
+  for (size_t i = 0; i < n_q; ++i) rows[i].set(q + i * q_stride, dim);
+  for (size_t b = 0; b < n_blocks; ++b) {
+    const std::int8_t* const block = k + b * key_block<CachedI8>(dim);
+    multiply_lines(
+        rows, n_q, (dim + dot_bytes - 1) / dot_bytes, ahead,
+        [&](size_t step) { return block + step * cached_line; },
+        [&](size_t i, const I32(&dots)[line_vecs]) {
+          for (size_t v = 0; v < line_vecs; ++v) {
+            const size_t j = b * block_keys + v * lanes;
+            store(s + i * s_stride + j, to_float(dots[v]) * F32(rows[i].scale) * load(k_scales + j));
+          }
+        });
+  }
+}
+
+template <class Numbers>
+void scores_i8_dots(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,
+                    const std::int8_t* k, const float* k_scales, size_t n_blocks, size_t dim) noexcept {
+  if (dim > max_factors) return scores_of_i8(s, s_stride, q, q_stride, n_q, k, k_scales, n_blocks, dim);
+  // The keys of the next call most likely, at the pace that these are read.
+  const size_t ahead = std::max(bytes_ahead, n_blocks * key_block<CachedI8>(dim));
+  for (size_t i = 0; i < n_q; i += factor_rows)
+    score_rows<Numbers>(s + i * s_stride, s_stride, q + i * q_stride, q_stride,
+                        std::min(factor_rows, n_q - i), k, k_scales, n_blocks, dim, i > 0 ? 0 : ahead);
+}
+
+// Of up to factor_rows rows of weights over up to max_factors values; whole lines of columns only.
+template <class Numbers>
+inline void mix_rows(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
+                     const std::int8_t* v, size_t n_k, size_t dim, size_t ahead) noexcept {
+  Factors<Numbers> rows[factor_rows];
+  for (size_t i = 0; i < n_q; ++i) rows[i].set(p + i * p_stride, n_k);
+  for (size_t d = 0; d + block_keys <= dim; d += block_keys) {
+    multiply_lines(
+        rows, n_q, (n_k + dot_bytes - 1) / dot_bytes, ahead,
+        [&](size_t step) { return v + (step * dim + d) * dot_bytes; },
+        [&](size_t i, const I32(&dots)[line_vecs]) {
+          for (size_t c = 0; c < line_vecs; ++c) {
+            float* const to = y + i * y_stride + d + c * lanes;
+            store(to, fmadd(to_float(dots[c]), F32(rows[i].scale), load(to)));
+          }
+        });
+  }
+}
+
+template <class Numbers>
+void mix_i8_dots(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
+                 size_t n_k, size_t dim) noexcept {
+  for (size_t j = 0; j < n_k; j += max_factors) {
+    const size_t n = std::min(max_factors, n_k - j);
+    const size_t ahead = std::max(bytes_ahead, n * dim);
+    for (size_t i = 0; i < n_q; i += factor_rows)
+      mix_rows<Numbers>(y + i * y_stride, y_stride, p + i * p_stride + j, p_stride,
+                        std::min(factor_rows, n_q - i), v + j * dim, n, dim, i > 0 ? 0 : ahead);
+  }
+  const size_t n_whole = dim / block_keys * block_keys;
+  if (n_whole < dim) mix<CachedI8>(y, y_stride, p, p_stride, n_q, v, n_k, dim, n_whole);
+}
+
+}  // namespace
+}  // namespace runnel::simd

@@ -1,0 +1,89 @@
+// Factors of 16 bits as they are, for AVX2 and AVX-512 without dot products of bytes: what is cached is
+// widened, and one instruction multiplies pairs and adds them up.
+#pragma once
+#include "simd/int8/factors.h"
+
+namespace runnel::simd {
+namespace {
+
+#if defined(__AVX512BW__)
+using Words = __m512i;
+inline Words widen(const std::int8_t* p) noexcept {
+  return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline Words four_words(const std::int16_t* p) noexcept {
+  std::int64_t four = 0;
+  __builtin_memcpy(&four, p, sizeof four);
+  return _mm512_set1_epi64(four);
+}
+inline Words add_pairs(Words sum, Words a, Words b) noexcept {
+  return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+}
+// Neighbours added up, those of a before those of b.
+inline I32 add_neighbours(Words a, Words b) noexcept {
+  const Words even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const Words odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+  return _mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b));
+}
+#elif defined(__AVX2__)
+using Words = __m256i;
+inline Words widen(const std::int8_t* p) noexcept {
+  return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline Words four_words(const std::int16_t* p) noexcept {
+  std::int64_t four = 0;
+  __builtin_memcpy(&four, p, sizeof four);
+  return _mm256_set1_epi64x(four);
+}
+inline Words add_pairs(Words sum, Words a, Words b) noexcept {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+}
+// Neighbours added up, those of a before those of b.
+inline I32 add_neighbours(Words a, Words b) noexcept {
+  return _mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xd8);
+}
+#endif
+
+class FactorsOfWords {
+ public:
+  // With two sums for each vector of a line, what the registers hold.
+  static constexpr size_t tile_rows = lanes == 16 ? 8 : 2;
+
+  void put(size_t j, std::int32_t x) noexcept { numbers_[j] = static_cast<std::int16_t>(x); }
+  void finish(size_t n) noexcept {
+    for (size_t j = n; j % dot_bytes != 0; ++j) numbers_[j] = 0;
+  }
+
+  template <size_t n_rows, class Line>
+  static void multiply(I32 (&dots)[n_rows][line_vecs], const Factors<FactorsOfWords>* rows, size_t n_steps,
+                       Line line) noexcept {
+    constexpr size_t n_vecs = 2 * line_vecs;  // of words; in their sums there are two neighbours of each dot
+    Sums sums[n_rows][n_vecs];
+    RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
+      RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[i][v] = Sums{};
+    }
+    for (size_t step = 0; step < n_steps; ++step) {
+      const std::int8_t* const p = line(step);
+      Words words[n_vecs];
+      RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) words[v] = widen(p + v * lanes / 2 * dot_bytes);
+      RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
+        const Words x = four_words(rows[i].numbers.numbers_ + step * dot_bytes);
+        RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[i][v] =
+            (Sums)add_pairs((Words)sums[i][v], words[v], x);
+      }
+    }
+    RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
+      RUNNEL_UNROLL for (size_t v = 0; v < line_vecs; ++v) dots[i][v] =
+          add_neighbours((Words)sums[i][2 * v], (Words)sums[i][2 * v + 1]);
+    }
+  }
+
+ private:
+  // Not Words: GCC 12 would keep each sum twice through a loop, as 64 and as 32 bit numbers.
+  using Sums = std::int32_t __attribute__((vector_size(sizeof(Words))));
+
+  alignas(64) std::int16_t numbers_[max_factors];
+};
+
+}  // namespace
+}  // namespace runnel::simd
