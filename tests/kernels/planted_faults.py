@@ -31,9 +31,9 @@ FAULTS = [
     ("avx2 avx512vnni neon", "simd/int8/matmul.h", "begin / WideGroups::blocks)", "begin / WideGroups::blocks / 2)",
      "matmul_i8"),  # scales of another group
     ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "if (end_whole < end) add(end_whole, tile.last_steps());", "", "matmul_i8"),
-    ("avx2 avx512vnni i8mm", "simd/int8/matmul.h", "i < tile.x.n_carried[t]", "i + 1 < tile.x.n_carried[t]", "matmul_i8"),
+    ("avx2 avx512vnni i8mm", "simd/int8/matmul.h", "i < n_carried; ++i", "i + 1 < n_carried; ++i", "matmul_i8"),
     ("avx512vnni neon", "simd/int8/matmul.h", "index % quant::i8_step_cols)", "0)", "matmul_i8"),  # another column
-    ("avx2 avx512vnni", "simd/int8/matmul.h", "store_n(y + r, sums[p][v], n - r)", "store(y + r, sums[p][v])", "matmul_i8"),
+    ("avx2 avx512vnni", "simd/int8/matmul.h", "std::copy_n(copy[t], n_rows,", "std::copy_n(copy[t], whole,", "matmul_i8"),
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "I32(block.offset(t))", "I32(0)", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "0x80808080u", "0x7f7f7f7fu", "matmul_i8"),
@@ -48,9 +48,9 @@ FAULTS = [
     ("amx", "simd/isa/amx.cpp", "_tile_zero(3);\n    _tile_loadd", "_tile_loadd", "matmul_i8"),  # an older sum goes on
     ("amx", "simd/isa/amx.cpp", "tile.w_scale<NarrowGroups>(0, 0, b + i)", "tile.w_scale<NarrowGroups>(0, 0, b)",
      "matmul_i8"),
-    ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (!tile.is_first()) {", "if (false) {", "matmul_i8"),  # stretches
-    ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (tile.is_last()) add_carried", "add_carried", "matmul_i8"),
-    ("avx512vnni", "simd/int8/matmul.h", "r + lanes <= n ? load(y + r) : load_n(y + r, n - r)", "load(y + r)", "matmul_i8"),
+    ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (tile.is_first()) {", "if (true) {", "matmul_i8"),  # stretches
+    ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (!tile.is_last()) return;", "", "matmul_i8"),
+    ("avx512vnni", "simd/int8/matmul.h", "if (!is_whole && !is_first) {", "if (false) {", "matmul_i8"),
     ("dotprod", "simd/int8/dot_dotprod.h", "vdotq_laneq_s32(sums[t][v], w, x[t]", "vdotq_laneq_s32(sums[0][v], w, x[t]",
      "matmul_i8"),
     ("dotprod i8mm", "simd/int8/dot_dotprod.h", "integral_constant<int, 3>", "integral_constant<int, 2>", "matmul_i8"),
@@ -75,10 +75,10 @@ FAULTS = [
      "scores_i8"),
     ("avx2 avxvnni avx512 avx512vnni dotprod", "simd/int8/attention_dots.h", "if (n_whole < dim)", "if (false)", "mix_i8"),
     ("avx2 avx512vnni dotprod", "simd/int8/attention_dots.h", "v + j * dim, n, dim", "v, n, dim", "mix_i8"),  # beyond 256
-    ("avx2 avx512vnni dotprod", "simd/int8/attention_dots.h", "rows + first, n_steps", "rows, n_steps", "scores_i8"),
-    ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "start_of_sum(high)", "0", "mix_i8"),
+    ("avx2 dotprod", "simd/int8/attention_dots.h", "rows + first, n_steps", "rows, n_steps", "scores_i8"),
+    ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "start_of_sum(high_, n)", "0", "mix_i8"),
     ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
-    ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "high_[j] = low_[j] = 0", "", "scores_i8"),
+    ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "high_[n] = low_[n] = 0", "", "scores_i8"),
     ("avx2 avx512", "simd/int8/factors_of_words.h", "numbers_[j] = 0", "", "scores_i8"),
     ("avx2", "simd/int8/factors_of_words.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots
     ("avx512", "simd/int8/factors_of_words.h", "_mm512_permutex2var_epi32(a, odd, b)", "_mm512_permutex2var_epi32(a, even, b)",
