@@ -11,14 +11,7 @@ using Words = __m512i;
 inline Words widen(const std::int8_t* p) noexcept {
   return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
-inline Words four_words(const std::int16_t* p) noexcept {
-  std::int64_t four = 0;
-  __builtin_memcpy(&four, p, sizeof four);
-  return _mm512_set1_epi64(four);
-}
-inline Words add_pairs(Words sum, Words a, Words b) noexcept {
-  return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
-}
+inline Words pair_products(Words a, Words b) noexcept { return _mm512_madd_epi16(a, b); }
 // Neighbours added up, those of a before those of b.
 inline I32 add_neighbours(Words a, Words b) noexcept {
   const Words even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -30,19 +23,18 @@ using Words = __m256i;
 inline Words widen(const std::int8_t* p) noexcept {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-inline Words four_words(const std::int16_t* p) noexcept {
-  std::int64_t four = 0;
-  __builtin_memcpy(&four, p, sizeof four);
-  return _mm256_set1_epi64x(four);
-}
-inline Words add_pairs(Words sum, Words a, Words b) noexcept {
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-}
+inline Words pair_products(Words a, Words b) noexcept { return _mm256_madd_epi16(a, b); }
 // Neighbours added up, those of a before those of b.
 inline I32 add_neighbours(Words a, Words b) noexcept {
   return _mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xd8);
 }
 #endif
+
+inline Words four_words(const std::int16_t* p) noexcept {
+  std::int64_t four = 0;
+  __builtin_memcpy(&four, p, sizeof four);
+  return xsimd::batch<std::int64_t>(four);
+}
 
 class FactorsOfWords {
  public:
@@ -68,8 +60,7 @@ class FactorsOfWords {
       RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) words[v] = widen(p + v * lanes / 2 * dot_bytes);
       RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
         const Words x = four_words(rows[i].numbers.numbers_ + step * dot_bytes);
-        RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[i][v] =
-            (Sums)add_pairs((Words)sums[i][v], words[v], x);
+        RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[i][v] += (Sums)pair_products(words[v], x);
       }
     }
     RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {

@@ -83,7 +83,7 @@ FAULTS = [
     ("avx2", "simd/int8/factors_of_words.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots
     ("avx512", "simd/int8/factors_of_words.h", "_mm512_permutex2var_epi32(a, odd, b)", "_mm512_permutex2var_epi32(a, even, b)",
      "mix_i8"),
-    ("dotprod", "simd/int8/factors.h", "max < least_max", "false", "scores_i8"),  # zeros elsewhere too, by chance
+    ("dotprod", "simd/scaling.h", "max < quant::i8_least_max", "false", "scores_i8"),  # zeros elsewhere too, by chance
     ("avx2 avx512 neon", "simd/float/exp.h", "F32(-87.5f)", "F32(-88.5f)", "softmax_step"),  # the exponent wraps
     ("avx2 avx512 neon", "simd/float/matmul.h", "x + c, x_stride, n_tok, block", "x, x_stride, n_tok, block", "matmul_panels"),
     ("avx2 avx512 neon", "simd/float/matmul.h", "n_cols, rows + t * x_row)", "n_cols, rows)", "matmul_panels"),
