@@ -7,6 +7,7 @@
 namespace runnel {
 namespace {
 
+using quant::TensorType;
 using simd::panel_block_cols;
 using simd::panel_block_rows;
 
@@ -19,13 +20,28 @@ std::size_t even_part(std::size_t n, std::size_t most, std::size_t multiple) {
   return divided_up(divided_up(n, divided_up(n, most)), multiple) * multiple;
 }
 
+// panel = W[row .. row + n_rows, cols]; decoded: room for them.
+void pack_panel(const simd::Kernels& k, float* panel, const Linear& w, std::size_t row, std::size_t n_rows,
+                Range cols, float* decoded) {
+  const std::byte* const in = w.data + row * w.row_bytes() + quant::row_bytes(*w.type, cols.begin);
+  switch (w.type->type) {
+    case TensorType::f32:
+      return k.pack_panel_f32(panel, reinterpret_cast<const float*>(in), w.n_cols, n_rows, cols.size());
+    case TensorType::f16:
+      return k.pack_panel_f16(panel, reinterpret_cast<const simd::F16*>(in), w.n_cols, n_rows, cols.size());
+    case TensorType::bf16:
+      return k.pack_panel_bf16(panel, reinterpret_cast<const simd::BF16*>(in), w.n_cols, n_rows, cols.size());
+    default:
+      for (std::size_t i = 0; i < n_rows; ++i) decode_row(k, w, row + i, cols, decoded + i * cols.size());
+      return k.pack_panel_f32(panel, decoded, cols.size(), n_rows, cols.size());
+  }
+}
+
 // scratch.panels = W[rows, cols].
 void pack(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, Range cols) {
-  float* const decoded = scratch.rows.data();
   for (std::size_t r = 0; r < rows.size(); r += simd::panel_rows) {
-    const std::size_t n = std::min(simd::panel_rows, rows.size() - r);
-    for (std::size_t i = 0; i < n; ++i) decode_row(k, w, rows.begin + r + i, cols, decoded + i * cols.size());
-    k.pack_panel(scratch.panels.data() + r * cols.size(), decoded, cols.size(), n, cols.size());
+    const std::size_t row = rows.begin + r, n = std::min(simd::panel_rows, rows.size() - r);
+    pack_panel(k, scratch.panels.data() + r * cols.size(), w, row, n, cols, scratch.rows.data());
   }
 }
 

@@ -5,6 +5,7 @@
 #include "simd/float/matmul.h"
 #include "simd/float/matvec.h"
 #include "simd/float/norm.h"
+#include "simd/float/pack.h"
 #include "simd/float/quantize_vector.h"
 #include "simd/float/softmax.h"
 #include "simd/int8/peak.h"
@@ -21,7 +22,9 @@ constexpr Kernels float_kernels{
     .f16_to_f32 = f16_to_f32,
     .bf16_to_f32 = bf16_to_f32,
     .f32_to_f16 = f32_to_f16,
-    .pack_panel = pack_panel,
+    .pack_panel_f32 = pack_panel<AsF32>,
+    .pack_panel_f16 = pack_panel<AsF16>,
+    .pack_panel_bf16 = pack_panel<AsBf16>,
     .matmul_panels = matmul_panels,
     .read_words = read_words,
     .peak_f32 = peak_f32,

@@ -44,7 +44,9 @@ constexpr size_t panel_block_cols = 512;
   X(bf16_to_f32,  void,   (float* y, const BF16* x, size_t n))                                                         \
   X(f32_to_f16,   void,   (F16* y, const float* x, size_t n))                                                          \
   /* panel[c, r] = w[r, c], r < panel_rows, zero from n_rows on;  w: rows w_stride apart, panel: [n_cols, panel_rows] */ \
-  X(pack_panel,   void,   (float* panel, const float* w, size_t w_stride, size_t n_rows, size_t n_cols))               \
+  X(pack_panel_f32, void, (float* panel, const float* w, size_t w_stride, size_t n_rows, size_t n_cols))               \
+  X(pack_panel_f16, void, (float* panel, const F16* w, size_t w_stride, size_t n_rows, size_t n_cols))                 \
+  X(pack_panel_bf16, void, (float* panel, const BF16* w, size_t w_stride, size_t n_rows, size_t n_cols))               \
   /* y[t, r] += sum_c x[t, c] panels[r / 16][c, r % 16], r < n_rows, t < n_tok;  panels: [ceil(n_rows / 16), n_cols,   \
      16]; x, y: rows x_stride, y_stride apart */                                                                       \
   X(matmul_panels, void,  (float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,                   \

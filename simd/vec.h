@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <xsimd/xsimd.hpp>
 
 #include "simd/kernels.h"
@@ -44,12 +45,11 @@ inline void prefetch_l2(const void* p) noexcept { __builtin_prefetch(p, 0, 2); }
 //   load_f16, _bf16, _i8    `lanes` numbers, widened
 //   load_scale              the scale of a block in every lane
 //   store_f16               rounded to nearest even
-//   load_n, store_n         the first n < lanes numbers; a load fills up with `fill`
+//   load_n, store_n         the first n <= lanes numbers; a load fills up with `fill`
 //   load_f16_n, load_bf16_n, store_f16_n
 //   rotate_pairs            one vector of adjacent pairs: (a, b) -> (a cos - b sin, b cos + a sin)
 //   F32x4, sum4, store4     four sums over all lanes at once
 //   reduce_max              over all lanes
-//   transpose4              out[j * out_stride + i] = in[i * in_stride + j], i, j < 4
 
 // A part of a vector goes through memory where the instruction set cannot mask.
 template <class T>
@@ -219,17 +219,6 @@ inline F32 load_scale(
     const quant::BlockQ8_0& block) noexcept {  // converts three numbers of qs too: saves a move
   return F32(_mm_cvtss_f32(_mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&block)))));
 }
-inline void transpose4(float* out, size_t out_stride, const float* in, size_t in_stride) noexcept {
-  __m128 r0 = _mm_loadu_ps(in);
-  __m128 r1 = _mm_loadu_ps(in + in_stride);
-  __m128 r2 = _mm_loadu_ps(in + 2 * in_stride);
-  __m128 r3 = _mm_loadu_ps(in + 3 * in_stride);
-  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
-  _mm_storeu_ps(out, r0);
-  _mm_storeu_ps(out + out_stride, r1);
-  _mm_storeu_ps(out + 2 * out_stride, r2);
-  _mm_storeu_ps(out + 3 * out_stride, r3);
-}
 
 #elif defined(__aarch64__)
 
@@ -237,16 +226,6 @@ using F32x4 = float32x4_t;
 inline void store4(float* p, F32x4 v) noexcept { vst1q_f32(p, v); }
 inline F32 load_scale(const quant::BlockQ8_0& block) noexcept {
   return vcvt_f32_f16(vreinterpret_f16_u16(vld1_dup_u16(&block.d)));
-}
-inline void transpose4(float* out, size_t out_stride, const float* in, size_t in_stride) noexcept {
-  float32x4x4_t columns;
-  columns.val[0] = vld1q_f32(in);
-  columns.val[1] = vld1q_f32(in + in_stride);
-  columns.val[2] = vld1q_f32(in + 2 * in_stride);
-  columns.val[3] = vld1q_f32(in + 3 * in_stride);
-  float block[16];
-  vst4q_f32(block, columns);
-  for (size_t j = 0; j < 4; ++j) vst1q_f32(out + j * out_stride, vld1q_f32(block + 4 * j));
 }
 
 #endif
@@ -268,6 +247,23 @@ inline float sum(F32 v) noexcept {
   float four[4];
   store4(four, sum4(v, v, v, v));
   return four[0];
+}
+
+// The right upper and the left lower square of two rows of 2 x 2 squares change places.
+template <size_t square, size_t... i>
+inline void swap_squares(F32& upper, F32& lower, std::index_sequence<i...>) noexcept {
+  const auto u = upper.data, l = lower.data;
+  upper.data = __builtin_shufflevector(u, l, ((i & square) != 0 ? lanes + i - square : i)...);
+  lower.data = __builtin_shufflevector(u, l, ((i & square) != 0 ? lanes + i : i + square)...);
+}
+// v[i][j] and v[j][i] change places.
+template <size_t square = 1>
+inline void transpose(F32 (&v)[lanes]) noexcept {
+  if constexpr (square < lanes) {
+    RUNNEL_UNROLL for (size_t i = 0; i < lanes; ++i) if ((i & square) == 0)
+        swap_squares<square>(v[i], v[i + square], std::make_index_sequence<lanes>());
+    transpose<2 * square>(v);
+  }
 }
 
 // Loads of each format under one name, for kernels that are the same for several.

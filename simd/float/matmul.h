@@ -68,8 +68,14 @@ inline void multiply_block(float* y, size_t y_stride, const float* x, size_t x_s
                            size_t panel_stride, size_t n_rows, size_t n_cols) noexcept {
   float rows[n_tok * x_row];
   for (size_t t = 0; t < n_tok; ++t) std::copy_n(x + t * x_stride, n_cols, rows + t * x_row);
-  size_t r = 0;
-  for (; r + tile_panels * panel_rows <= n_rows; r += tile_panels * panel_rows) {
+  // Those of the next tokens, a few with each tile.
+  constexpr size_t tile_rows = tile_panels * panel_rows;
+  constexpr size_t asked_at_once = (n_tok * tile_rows + panel_block_rows - 1) / panel_block_rows;
+  size_t r = 0, asked = n_tok;
+  for (; r + tile_rows <= n_rows; r += tile_rows) {
+    for (const size_t end = std::min(asked + asked_at_once, 2 * n_tok); asked < end; ++asked) {
+      for (size_t c = 0; c < n_cols; c += line_bytes / sizeof *x) prefetch_l2(x + asked * x_stride + c);
+    }
     multiply_tile<tile_panels, n_tok>(y + r, y_stride, rows, panels + r / panel_rows * panel_stride,
                                       panel_stride, n_cols);
   }
@@ -109,28 +115,6 @@ void matmul_panels(float* y, size_t y_stride, const float* x, size_t x_stride, s
       const float* block = panels + r / panel_rows * panel_stride + c * panel_rows;
       multiply_tokens<tile_tokens>(y + r, y_stride, x + c, x_stride, n_tok, block, panel_stride,
                                    std::min(panel_block_rows, n_rows - r), cols);
-    }
-  }
-}
-
-// Columns [c, c + n) of rows [r, r + 4), r + 4 <= n_rows.
-inline void pack_rows4(float* panel, const float* w, size_t w_stride, size_t r, size_t c, size_t n) noexcept {
-  const float* rows = w + r * w_stride;
-  size_t i = c;
-  for (; i + 4 <= c + n; i += 4) transpose4(panel + i * panel_rows + r, panel_rows, rows + i, w_stride);
-  for (; i < c + n; ++i) {
-    for (size_t j = 0; j < 4; ++j) panel[i * panel_rows + r + j] = rows[j * w_stride + i];
-  }
-}
-
-void pack_panel(float* panel, const float* w, size_t w_stride, size_t n_rows, size_t n_cols) noexcept {
-  constexpr size_t block = 16;  // columns: one cache line of w, and a part of the panel that stays in L1
-  for (size_t c = 0; c < n_cols; c += block) {
-    const size_t n = std::min(block, n_cols - c);
-    size_t r = 0;
-    for (; r + 4 <= n_rows; r += 4) pack_rows4(panel, w, w_stride, r, c, n);
-    for (; r < panel_rows; ++r) {
-      for (size_t i = c; i < c + n; ++i) panel[i * panel_rows + r] = r < n_rows ? w[r * w_stride + i] : 0.0f;
     }
   }
 }

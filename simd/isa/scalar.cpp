@@ -56,12 +56,17 @@ void f32_to_f16(F16* y, const float* x, size_t n) noexcept {
   for (size_t i = 0; i < n; ++i) y[i] = quant::f32_to_f16(x[i]);
 }
 
-void pack_panel(float* panel, const float* w, size_t w_stride, size_t n_rows, size_t n_cols) noexcept {
+template <class T, float (*widen)(T)>
+void pack_panel(float* panel, const T* w, size_t w_stride, size_t n_rows, size_t n_cols) noexcept {
   for (size_t c = 0; c < n_cols; ++c) {
     for (size_t r = 0; r < panel_rows; ++r)
-      panel[c * panel_rows + r] = r < n_rows ? w[r * w_stride + c] : 0.0f;
+      panel[c * panel_rows + r] = r < n_rows ? widen(w[r * w_stride + c]) : 0.0f;
   }
 }
+constexpr auto pack_panel_f32 = pack_panel<float, same>;
+constexpr auto pack_panel_f16 = pack_panel<F16, quant::f16_to_f32>;
+constexpr auto pack_panel_bf16 = pack_panel<BF16, quant::bf16_to_f32>;
+
 void matmul_panels(float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,
                    const float* panels, size_t n_rows, size_t n_cols) noexcept {
   for (size_t t = 0; t < n_tok; ++t) {

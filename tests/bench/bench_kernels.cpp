@@ -136,14 +136,16 @@ void bench_sgemm(benchmark::State& state) {
 }
 #endif
 
-void bench_pack_panel(benchmark::State& state, decltype(Kernels::pack_panel) fn) {
-  const std::vector<float> w = random_floats(simd::panel_rows * n_cols);
+template <class T, class Fn>
+void bench_pack_panel(benchmark::State& state, Fn fn) {
+  std::vector<T> w;
+  for (const float v : random_floats(simd::panel_rows * n_cols)) w.push_back(make<T>(v));
   std::vector<float> panel(w.size());
   for (auto _ : state) {
     fn(panel.data(), w.data(), n_cols, simd::panel_rows, n_cols);
     benchmark::ClobberMemory();
   }
-  set_bytes(state, w.size() * sizeof(float));
+  set_bytes(state, w.size() * sizeof(T));
 }
 
 // One block of keys or values against range(0) queries that share it; range(1): their dimension.
@@ -249,7 +251,10 @@ void register_row(const std::string& isa, const Kernels& k) {
       ->Unit(benchmark::kMillisecond)
       ->Arg(256)
       ->Arg(8);
-  benchmark::RegisterBenchmark(name("pack_panel").c_str(), bench_pack_panel, k.pack_panel);
+  benchmark::RegisterBenchmark(name("pack_panel_f32").c_str(),
+                               bench_pack_panel<float, decltype(k.pack_panel_f32)>, k.pack_panel_f32);
+  benchmark::RegisterBenchmark(name("pack_panel_f16").c_str(),
+                               bench_pack_panel<F16, decltype(k.pack_panel_f16)>, k.pack_panel_f16);
   register_attention(isa, k);
   register_elementwise(isa, k);
 }

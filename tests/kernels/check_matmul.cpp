@@ -69,6 +69,29 @@ void check_case(const Kernels& kernels, const MatmulCase& m, Random& random, Rep
                 "%zu rows, %zu tokens, %zu columns: a split has other bits", m.n_rows, m.n_tok, m.n_cols);
 }
 
+template <class Format, class Fn>
+void check_pack_panel(Fn fn, Report& report) {
+  using T = typename Format::Element;
+  Random random;
+  for (std::size_t n_rows = 0; n_rows <= panel_rows; ++n_rows) {
+    for (std::size_t n_cols = 0; n_cols <= 70; ++n_cols) {
+      const std::size_t stride = n_cols + n_cols % 3;
+      Guarded<T> w(MatmulCase::extent(n_rows, stride, n_cols));
+      Guarded<float> panel(n_cols * panel_rows);
+      for (T& element : w) element = Format::make(random.number(true));
+      fn(panel.data(), w.data(), stride, n_rows, n_cols);
+      report.expect(panel.intact(), "[%zu, %zu] wrote before the panel", n_rows, n_cols);
+      for (std::size_t i = 0; i < panel.size(); ++i) {
+        const std::size_t r = i % panel_rows;
+        const auto expected =
+            static_cast<float>(r < n_rows ? Format::value(w[r * stride + i / panel_rows]) : 0.0);
+        report.expect(same_bits(&panel[i], &expected, 1), "[%zu, %zu] row %zu column %zu", n_rows, n_cols, r,
+                      i / panel_rows);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void check_matmul_panels(const Kernels& kernels, Report& report) {
@@ -85,24 +108,14 @@ void check_matmul_panels(const Kernels& kernels, Report& report) {
   check_case(kernels, {529, 3, 257}, random, report);
 }
 
-void check_pack_panel(const Kernels& kernels, Report& report) {
-  Random random;
-  for (std::size_t n_rows = 0; n_rows <= panel_rows; ++n_rows) {
-    for (std::size_t n_cols = 0; n_cols <= 40; ++n_cols) {
-      const std::size_t stride = n_cols + n_cols % 3;
-      Guarded<float> w(MatmulCase::extent(n_rows, stride, n_cols));
-      Guarded<float> panel(n_cols * panel_rows);
-      fill(w, random, true);
-      kernels.pack_panel(panel.data(), w.data(), stride, n_rows, n_cols);
-      report.expect(panel.intact(), "[%zu, %zu] wrote before the panel", n_rows, n_cols);
-      for (std::size_t i = 0; i < panel.size(); ++i) {
-        const std::size_t r = i % panel_rows;
-        const float expected = r < n_rows ? w[r * stride + i / panel_rows] : 0.0f;
-        report.expect(same_bits(&panel[i], &expected, 1), "[%zu, %zu] row %zu column %zu", n_rows, n_cols, r,
-                      i / panel_rows);
-      }
-    }
-  }
+void check_pack_panel_f32(const Kernels& kernels, Report& report) {
+  check_pack_panel<FormatF32>(kernels.pack_panel_f32, report);
+}
+void check_pack_panel_f16(const Kernels& kernels, Report& report) {
+  check_pack_panel<FormatF16>(kernels.pack_panel_f16, report);
+}
+void check_pack_panel_bf16(const Kernels& kernels, Report& report) {
+  check_pack_panel<FormatBf16>(kernels.pack_panel_bf16, report);
 }
 
 }  // namespace runnel::simd

@@ -88,6 +88,9 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/float/matmul.h", "x + c, x_stride, n_tok, block", "x, x_stride, n_tok, block", "matmul_panels"),
     ("avx2 avx512 neon", "simd/float/matmul.h", "n_cols, rows + t * x_row)", "n_cols, rows)", "matmul_panels"),
     ("avx2 avx512 neon", "simd/float/matmul.h", "    y += n_tok * y_stride;\n", "", "matmul_panels"),  # tokens past the first tile
+    ("avx2 neon", "simd/float/pack.h", "n_rows - std::min(n_rows, r)", "n_rows", "pack_panel_f32"),
+    ("avx2 avx512 neon", "simd/float/pack.h", "c < n; ++c)", "c < lanes; ++c)", "pack_panel_f16"),
+    ("avx2 avx512 neon", "simd/vec.h", "? lanes + i : i + square", "? lanes + i : i", "pack_panel_bf16"),
     ("avx512", "simd/float/matmul.h", "std::copy_n(tile + t * panel_rows, n_rows,", "std::copy_n(tile + t * panel_rows, panel_rows,",
      "matmul_panels"),
     ("avx512", "simd/float/quantize_vector.h", "i / side * y_stride + i % side", "i * y_stride", "quantize_vector"),
