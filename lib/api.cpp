@@ -258,12 +258,8 @@ int64_t runnel_model_fact(const runnel_model* handle, runnel_fact fact) {
       return number(s.n_expert_used);
     case RUNNEL_NATIVE_WINDOW:
       return number(s.native_window);
-    case RUNNEL_N_PARAMETERS: {
-      uint64_t n = 0;
-      for (const runnel::GgufTensor& t : m.file().tensors())
-        n += t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3];
-      return static_cast<int64_t>(n);
-    }
+    case RUNNEL_N_PARAMETERS:
+      return static_cast<int64_t>(m.n_parameters());
     case RUNNEL_WEIGHT_BYTES: {
       uint64_t n = 0;
       for (const runnel::GgufTensor& t : m.file().tensors()) n += t.n_bytes;

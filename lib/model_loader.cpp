@@ -39,7 +39,11 @@ Result<void> ModelLoader::load() {
   RUNNEL_ASSIGN(model_.is_packed_, is_packed(file_));
   RUNNEL_TRY(read_shape());
   RUNNEL_TRY(read_factors());
-  return read_weights();
+  RUNNEL_TRY(read_weights());
+  for (const GgufTensor& t : file_.tensors()) {
+    if (!is_packed_part(file_, t.name)) model_.n_parameters_ += t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3];
+  }
+  return {};
 }
 
 Result<void> ModelLoader::read_shape() {
@@ -139,9 +143,11 @@ Result<void> ModelLoader::read_weights() {
   }
   RUNNEL_ASSIGN(w.embedding_norm, optional_norm("token_embd_norm", shape_.n_embd));
   RUNNEL_ASSIGN(w.output_norm, norm("output_norm", shape_.n_embd));
-  // Tied embeddings: the matrix that reads tokens in also writes them out.
-  RUNNEL_ASSIGN(w.output,
-                linear(has("output.weight") ? "output" : "token_embd", shape_.n_vocab, shape_.n_embd));
+  if (has("output.weight")) {
+    RUNNEL_ASSIGN(w.output, linear("output", shape_.n_vocab, shape_.n_embd));
+  } else {
+    w.output = w.embedding;  // tied: the matrix that reads tokens in also writes them out
+  }
   RUNNEL_ASSIGN(w.output.bias, optional_vector("output.bias", shape_.n_vocab));
 
   w.layers.resize(shape_.n_layer);
@@ -249,6 +255,7 @@ Result<Linear> ModelLoader::matrix(const std::string& name, std::size_t n_rows, 
   if (model_.is_packed_ && has_packed(file_, name + ".weight")) {
     RUNNEL_ASSIGN(const PackedStack stack, find_packed(file_, name + ".weight", n_rows, n_cols));
     result.packed = stack.first;
+    model_.n_parameters_ += std::uint64_t{n_rows} * n_cols;
   } else {
     RUNNEL_ASSIGN(const GgufTensor* t, tensor(name + ".weight", {n_cols, n_rows}));
     result.type = t->type;
@@ -263,6 +270,7 @@ Result<std::vector<Linear>> ModelLoader::linears(const std::string& name, std::s
   const GgufTensor* t = nullptr;
   if (model_.is_packed_ && has_packed(file_, name + ".weight")) {
     RUNNEL_ASSIGN(stack, find_packed(file_, name + ".weight", n_rows, n_cols, n));
+    model_.n_parameters_ += std::uint64_t{n} * n_rows * n_cols;
   } else {
     RUNNEL_ASSIGN(t, tensor(name + ".weight", {n_cols, n_rows, n}));
   }

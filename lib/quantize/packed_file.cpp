@@ -14,7 +14,9 @@ using quant::ShapeI8;
 using quant::TensorType;
 using quant::VariantI8;
 
-std::string scales_name(std::string_view name) { return std::string(name) + "_scales"; }
+constexpr std::string_view scales_suffix = "_scales";
+
+std::string scales_name(std::string_view name) { return std::string(name).append(scales_suffix); }
 
 struct Dims {
   std::array<std::uint64_t, 4> extent;  // 1 past the rank
@@ -79,6 +81,12 @@ Result<std::size_t> packed_n_vocab(const GgufFile& file) {
 bool has_packed(const GgufFile& file, std::string_view name) {
   const GgufTensor* codes = file.find_tensor(name);
   return codes && codes->type->type == TensorType::i8 && file.find(packed_version_key);
+}
+
+bool is_packed_part(const GgufFile& file, std::string_view name) {
+  if (has_packed(file, name)) return true;
+  return name.ends_with(scales_suffix) &&
+         has_packed(file, name.substr(0, name.size() - scales_suffix.size()));
 }
 
 Result<PackedStack> find_packed(const GgufFile& file, std::string_view name, std::size_t n_rows,

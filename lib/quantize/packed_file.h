@@ -45,6 +45,9 @@ Result<std::size_t> packed_n_vocab(const GgufFile& file);
 // Whether the tensor is a packed matrix's codes, in a file that is_packed().
 bool has_packed(const GgufFile& file, std::string_view name);
 
+// Whether it is that, or the scales of one.
+bool is_packed_part(const GgufFile& file, std::string_view name);
+
 // Matrices of the same shape as the file has them, one after another.
 struct PackedStack {
   quant::PanelsI8 first;

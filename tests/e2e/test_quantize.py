@@ -56,6 +56,13 @@ class Quantize(e2e.TestCase):
         for name in (b"runnel.packed.version", b"blk.0.attn_q.weight", b"blk.0.attn_q.weight_scales"):
             self.assertEqual(data.count(struct.pack("<Q", len(name)) + name), 1, name)
 
+    def test_packing_adds_no_parameters(self):
+        shape = self.folder / "shape.gguf"  # 172 of its numbers a row, no whole panels
+        self.succeed("synth", "--shape", "stories260k", shape)
+        for path in (shape, self.quantize(shape)):
+            report = json.loads(self.succeed("info", path, "--json").out)["model"]
+            self.assertEqual(report["n_parameters"], 260_032)
+
     def test_the_input_is_never_replaced(self):
         model = self.write("model.gguf", e2e.DEMO.read_bytes())
         link = self.folder / "link.gguf"

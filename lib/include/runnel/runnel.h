@@ -136,7 +136,7 @@ typedef enum runnel_fact {
   RUNNEL_N_EXPERT,
   RUNNEL_N_EXPERT_USED,
   RUNNEL_NATIVE_WINDOW, /* tokens; 0 when no layer has one */
-  RUNNEL_N_PARAMETERS,
+  RUNNEL_N_PARAMETERS,  /* numbers in all tensors; of packed matrices those of the model alone */
   RUNNEL_WEIGHT_BYTES,  /* of all tensors in the file */
   RUNNEL_HAS_WEIGHTS,   /* 0 or 1 */
   RUNNEL_HAS_TOKENIZER, /* 0 or 1 */
