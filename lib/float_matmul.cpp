@@ -23,7 +23,7 @@ std::size_t even_part(std::size_t n, std::size_t most, std::size_t multiple) {
 // panel = W[row .. row + n_rows, cols]; decoded: room for them.
 void pack_panel(const simd::Kernels& k, float* panel, const Linear& w, std::size_t row, std::size_t n_rows,
                 Range cols, float* decoded) {
-  const std::byte* const in = w.data + row * w.row_bytes() + quant::row_bytes(*w.type, cols.begin);
+  const std::byte* const in = w.at(row, cols.begin);
   switch (w.type->type) {
     case TensorType::f32:
       return k.pack_panel_f32(panel, reinterpret_cast<const float*>(in), w.n_cols, n_rows, cols.size());

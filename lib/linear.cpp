@@ -14,7 +14,7 @@ using quant::TensorType;
 constexpr std::size_t min_tokens_for_matmul = 4;
 
 void matvec(const simd::Kernels& k, const Linear& w, Range rows, const float* x, float* y) {
-  const std::byte* first = w.data + rows.begin * w.row_bytes();
+  const std::byte* first = w.at(rows.begin);
   switch (w.type->type) {
     case TensorType::f32:
       return k.matvec_f32(y, reinterpret_cast<const float*>(first), rows.size(), w.n_cols, x);
@@ -41,7 +41,7 @@ Linear Linear::rows(std::size_t begin, std::size_t n) const {
   if (packed.codes)
     part.packed = packed.rows(begin, n);
   else
-    part.data = data + begin * row_bytes();
+    part.data = at(begin);
   part.n_rows = n;
   if (bias) part.bias = bias + begin;
   return part;
@@ -95,7 +95,7 @@ void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t 
 
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, Range cols,
                 float* y) noexcept {
-  const std::byte* in = linear.data + row * linear.row_bytes() + quant::row_bytes(*linear.type, cols.begin);
+  const std::byte* in = linear.at(row, cols.begin);
   switch (linear.type->type) {
     case TensorType::f16:
       return kernels.f16_to_f32(y, reinterpret_cast<const simd::F16*>(in), cols.size());

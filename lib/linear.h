@@ -24,6 +24,10 @@ struct Linear {
 
   explicit operator bool() const { return data || packed.codes; }
   std::size_t row_bytes() const { return quant::row_bytes(*type, n_cols); }
+  // Where a row, or what follows `col` in it, begins; col at whole blocks of the type. Not of packed weights.
+  const std::byte* at(std::size_t row, std::size_t col = 0) const {
+    return data + row * row_bytes() + quant::row_bytes(*type, col);
+  }
   Linear rows(std::size_t begin,
               std::size_t n) const;  // outputs [begin, begin + n); of packed ones from a panel on
 };

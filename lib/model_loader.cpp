@@ -41,7 +41,7 @@ Result<void> ModelLoader::load() {
   RUNNEL_TRY(read_factors());
   RUNNEL_TRY(read_weights());
   for (const GgufTensor& t : file_.tensors()) {
-    if (!is_packed_part(file_, t.name)) model_.n_parameters_ += t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3];
+    if (!is_packed_part(file_, t.name)) model_.n_parameters_ += t.n_elements();
   }
   return {};
 }
@@ -248,14 +248,20 @@ Result<Linear> ModelLoader::linear(const std::string& name, std::size_t n_rows, 
   return result;
 }
 
+Result<PackedStack> ModelLoader::packed(const std::string& name, std::size_t n_rows, std::size_t n_cols,
+                                        std::size_t n_matrix) {
+  RUNNEL_ASSIGN(const PackedStack stack, find_packed(file_, name + ".weight", n_rows, n_cols, n_matrix));
+  model_.n_parameters_ += std::uint64_t{stack.n_matrix} * n_rows * n_cols;
+  return stack;
+}
+
 Result<Linear> ModelLoader::matrix(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
   Linear result;
   result.n_rows = n_rows;
   result.n_cols = n_cols;
   if (model_.is_packed_ && has_packed(file_, name + ".weight")) {
-    RUNNEL_ASSIGN(const PackedStack stack, find_packed(file_, name + ".weight", n_rows, n_cols));
+    RUNNEL_ASSIGN(const PackedStack stack, packed(name, n_rows, n_cols));
     result.packed = stack.first;
-    model_.n_parameters_ += std::uint64_t{n_rows} * n_cols;
   } else {
     RUNNEL_ASSIGN(const GgufTensor* t, tensor(name + ".weight", {n_cols, n_rows}));
     result.type = t->type;
@@ -269,8 +275,7 @@ Result<std::vector<Linear>> ModelLoader::linears(const std::string& name, std::s
   PackedStack stack{};
   const GgufTensor* t = nullptr;
   if (model_.is_packed_ && has_packed(file_, name + ".weight")) {
-    RUNNEL_ASSIGN(stack, find_packed(file_, name + ".weight", n_rows, n_cols, n));
-    model_.n_parameters_ += std::uint64_t{n} * n_rows * n_cols;
+    RUNNEL_ASSIGN(stack, packed(name, n_rows, n_cols, n));
   } else {
     RUNNEL_ASSIGN(t, tensor(name + ".weight", {n_cols, n_rows, n}));
   }
@@ -322,7 +327,7 @@ Result<NormWeights> ModelLoader::optional_norm(const std::string& name, std::siz
 Result<const float*> ModelLoader::optional_vector(const std::string& name, std::size_t n) {
   const GgufTensor* t = file_.find_tensor(name);
   if (!t) return nullptr;
-  const std::uint64_t size = t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];  // the reader checked it
+  const std::uint64_t size = t->n_elements();
   if (size != n)
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has shape %s, expected %zu numbers", file_.name().c_str(),
                  name.c_str(), shape_text(*t).c_str(), n);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lib/model.h"
+#include "lib/quantize/packed_file.h"
 
 namespace runnel {
 
@@ -28,6 +29,9 @@ class ModelLoader {
   Result<Linear> linear(const std::string& name, std::size_t n_rows, std::size_t n_cols);
   Result<void> check_slices(const Linear& w, const std::string& name,
                             std::initializer_list<std::size_t> cuts) const;
+  // Matrices whose parameters are counted; n_matrix as in find_packed().
+  Result<PackedStack> packed(const std::string& name, std::size_t n_rows, std::size_t n_cols,
+                             std::size_t n_matrix = 0);
   Result<Linear> matrix(const std::string& name, std::size_t n_rows, std::size_t n_cols);
   Result<std::vector<Linear>> linears(const std::string& name, std::size_t n, std::size_t n_rows,
                                       std::size_t n_cols);

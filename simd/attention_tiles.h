@@ -41,12 +41,6 @@ constexpr size_t key_block(size_t dim) noexcept {
   return (dim + Cached::together - 1) / Cached::together * Cached::together * block_keys;
 }
 
-// Asks for n elements from p on.
-template <class T>
-inline void prefetch_lines(const T* p, size_t n) noexcept {
-  RUNNEL_UNROLL for (size_t i = 0; i < n; i += line_bytes / sizeof *p) prefetch_l2(p + i);
-}
-
 // tile(first, n) for all queries, at most `most` at a time; n is a constant for the compiler.
 template <size_t most, class Tile>
 inline void for_each_tile(size_t n_q, Tile tile) noexcept {

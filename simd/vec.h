@@ -39,6 +39,11 @@ inline void prefetch(const T* p, size_t n) noexcept {
 }
 inline void prefetch_to_write(const void* p) noexcept { __builtin_prefetch(p, 1); }
 inline void prefetch_l2(const void* p) noexcept { __builtin_prefetch(p, 0, 2); }
+// The lines of n elements from p on.
+template <class T>
+inline void prefetch_lines(const T* p, size_t n) noexcept {
+  for (size_t i = 0; i < n; i += line_bytes / sizeof *p) prefetch_l2(p + i);
+}
 
 // ---- Different on each instruction set:
 //   fmadd(a, b, c)          a * b + c, rounded once

@@ -67,6 +67,8 @@ struct GgufTensor {
   std::uint32_t rank;                 // 1..4
   const std::byte* data;  // [n_bytes], aligned to 8 bytes at least, to the file's alignment mostly
   std::uint64_t n_bytes;
+
+  std::uint64_t n_elements() const { return dims[0] * dims[1] * dims[2] * dims[3]; }  // the reader checked it
 };
 
 // Pointers and views into a file's bytes live as long as the GgufFile (or, after parse(), those bytes).

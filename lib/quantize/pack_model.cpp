@@ -83,7 +83,7 @@ class ModelPacker {
   void begin_work() {
     double n_weights = 0;
     for (const PlannedTensor& tensor : plan_.tensors)
-      n_weights += static_cast<double>(n_numbers(*tensor.source));
+      n_weights += static_cast<double>(tensor.source->n_elements());
     piece_units_ = piece_cost * n_weights;
     double n_passes = 0;
     for (std::size_t begin = 0; calibration_ && begin <= model_.shape().n_layer; begin = pass_end(begin))
@@ -91,8 +91,6 @@ class ModelPacker {
     const auto n_pieces = static_cast<double>(calibration_ ? calibration_->n_pieces() : 0);
     work_ = Work(how_.on_progress, n_weights + n_passes * n_pieces * piece_units_);
   }
-
-  static std::size_t n_numbers(const GgufTensor& tensor) { return tensor.dims[0] * n_rows(tensor); }
 
   // One past the last layer whose moments are held together with those of layer `begin`.
   std::size_t pass_end(std::size_t begin) const {
@@ -128,7 +126,7 @@ class ModelPacker {
   Result<void> write(const PlannedTensor& tensor, const LayerFactors& factors) {
     if (tensor.treatment == Treatment::copy) {
       RUNNEL_TRY(writer_.write({tensor.source->data, tensor.source->n_bytes}));
-      return work_.advance(static_cast<double>(n_numbers(*tensor.source)));
+      return work_.advance(static_cast<double>(tensor.source->n_elements()));
     }
     if (tensor.treatment == Treatment::to_f32) return write_f32(tensor, factors);
     packer_.begin(tensor);

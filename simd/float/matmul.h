@@ -73,9 +73,8 @@ inline void multiply_block(float* y, size_t y_stride, const float* x, size_t x_s
   constexpr size_t asked_at_once = (n_tok * tile_rows + panel_block_rows - 1) / panel_block_rows;
   size_t r = 0, asked = n_tok;
   for (; r + tile_rows <= n_rows; r += tile_rows) {
-    for (const size_t end = std::min(asked + asked_at_once, 2 * n_tok); asked < end; ++asked) {
-      for (size_t c = 0; c < n_cols; c += line_bytes / sizeof *x) prefetch_l2(x + asked * x_stride + c);
-    }
+    for (const size_t end = std::min(asked + asked_at_once, 2 * n_tok); asked < end; ++asked)
+      prefetch_lines(x + asked * x_stride, n_cols);
     multiply_tile<tile_panels, n_tok>(y + r, y_stride, rows, panels + r / panel_rows * panel_stride,
                                       panel_stride, n_cols);
   }
