@@ -11,18 +11,11 @@ using quant::TensorType;
 using simd::panel_block_cols;
 using simd::panel_block_rows;
 
-// Columns are cut at whole blocks of every type (Q8_0 has 32).
-constexpr std::size_t col_multiple = 32;
+constexpr std::size_t col_multiple = 32;  // whole cache lines of every type
 
-// n in parts of at most `most`, all about as large: no short one that would hardly be worth its packing.
-std::size_t even_part(std::size_t n, std::size_t most, std::size_t multiple) {
-  const auto divided_up = [](std::size_t a, std::size_t b) { return (a + b - 1) / b; };
-  return divided_up(divided_up(n, divided_up(n, most)), multiple) * multiple;
-}
-
-// panel = W[row .. row + n_rows, cols]; decoded: room for them.
+// panel = W[row .. row + n_rows, cols].
 void pack_panel(const simd::Kernels& k, float* panel, const Linear& w, std::size_t row, std::size_t n_rows,
-                Range cols, float* decoded) {
+                Range cols) {
   const std::byte* const in = w.at(row, cols.begin);
   switch (w.type->type) {
     case TensorType::f32:
@@ -32,16 +25,15 @@ void pack_panel(const simd::Kernels& k, float* panel, const Linear& w, std::size
     case TensorType::bf16:
       return k.pack_panel_bf16(panel, reinterpret_cast<const simd::BF16*>(in), w.n_cols, n_rows, cols.size());
     default:
-      for (std::size_t i = 0; i < n_rows; ++i) decode_row(k, w, row + i, cols, decoded + i * cols.size());
-      return k.pack_panel_f32(panel, decoded, cols.size(), n_rows, cols.size());
+      return;  // multiply() lets no other type through
   }
 }
 
-// scratch.panels = W[rows, cols].
+// scratch.floats = W[rows, cols].
 void pack(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, Range cols) {
   for (std::size_t r = 0; r < rows.size(); r += simd::panel_rows) {
     const std::size_t row = rows.begin + r, n = std::min(simd::panel_rows, rows.size() - r);
-    pack_panel(k, scratch.panels.data() + r * cols.size(), w, row, n, cols, scratch.rows.data());
+    pack_panel(k, scratch.floats.data() + r * cols.size(), w, row, n, cols);
   }
 }
 
@@ -55,7 +47,7 @@ void multiply_panels(const simd::Kernels& k, LinearScratch& scratch, const Linea
     for (std::size_t c = 0; c < w.n_cols; c += n_cols) {
       const Range cols{c, std::min(w.n_cols, c + n_cols)};
       pack(k, scratch, w, block, cols);
-      k.matmul_panels(y.data + r, y.stride, x.data + c, x.stride, n_tok, scratch.panels.data(), block.size(),
+      k.matmul_panels(y.data + r, y.stride, x.data + c, x.stride, n_tok, scratch.floats.data(), block.size(),
                       cols.size());
     }
   }
@@ -67,23 +59,15 @@ void multiply_by_blas(const simd::Kernels& k, LinearScratch& scratch, const Line
   const std::size_t n_rows = blas_block_rows(w.n_rows, w.n_cols);
   for (std::size_t begin = rows.begin; begin < rows.end; begin += n_rows) {
     const std::size_t n = std::min(n_rows, rows.end - begin);
-    for (std::size_t i = 0; i < n; ++i)
-      decode_row(k, w, begin + i, {0, w.n_cols}, scratch.rows.data() + i * w.n_cols);
-    blas_multiply(scratch.rows.data(), n, w.n_cols, x, {y.data + begin, y.stride}, n_tok);
+    for (std::size_t i = 0; i < n; ++i) decode_row(k, w, begin + i, scratch.floats.data() + i * w.n_cols);
+    blas_multiply(scratch.floats.data(), n, w.n_cols, x, {y.data + begin, y.stride}, n_tok);
   }
 }
 
-std::size_t decoded_floats(std::size_t max_cols) {
-  return blas_is_usable() ? blas_block_floats(max_cols) : simd::panel_rows * panel_block_cols;
-}
-std::size_t panel_floats() { return blas_is_usable() ? 0 : panel_block_rows * panel_block_cols; }
-
 }  // namespace
 
-LinearScratch::LinearScratch(std::size_t max_cols) : rows(decoded_floats(max_cols)), panels(panel_floats()) {}
-
-std::size_t LinearScratch::n_floats(std::size_t max_cols) {
-  return decoded_floats(max_cols) + panel_floats();
+std::size_t float_block_floats(std::size_t max_cols) noexcept {
+  return blas_is_usable() ? blas_block_floats(max_cols) : panel_block_rows * panel_block_cols;
 }
 
 Range float_matmul_rows(const Thread& thread, const Linear& w) noexcept {

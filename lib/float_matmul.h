@@ -1,10 +1,13 @@
-// y = W x for many tokens and weights that are not packed. W is decoded and packed a block at a time; a block
+// y = W x for many tokens and weights in F32, F16 or BF16. W is decoded and packed a block at a time; a block
 // stays in the L2 cache while all tokens pass (Goto and van de Geijn 2008, Anatomy of High-Performance Matrix
 // Multiplication). Built with OpenBLAS, its sgemm multiplies instead.
 #pragma once
 #include "lib/linear.h"
 
 namespace runnel {
+
+// Numbers in the largest block of a matrix with up to max_cols columns.
+std::size_t float_block_floats(std::size_t max_cols) noexcept;
 
 // This thread's part of W's rows.
 Range float_matmul_rows(const Thread& thread, const Linear& w) noexcept;

@@ -16,6 +16,8 @@ std::size_t widest(const Shape& shape) {
   return std::max({shape.n_embd, shape.n_ff, shape.n_embd_q(), shape.n_embd_attn()});
 }
 
+std::size_t widest_hidden(const Shape& shape) { return std::max(shape.n_ff, shape.n_embd_attn()); }
+
 std::size_t rows_if(bool condition, const CacheSize& size) {
   return condition ? static_cast<std::size_t>(size.batch) : 0;
 }
@@ -28,7 +30,7 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       kernels_(kernels),
       rope_(std::move(rope)),
       attention_(model, kernels, size, n_threads),
-      scratch_(n_threads, LinearScratch(widest(model.shape()))),
+      scratch_(n_threads, LinearScratch(model.weight_kinds(), widest(model.shape()))),
       x_(rows_if(true, size), model.shape().n_embd),
       h_(rows_if(true, size), model.shape().n_embd),
       h2_(rows_if(model.family().parallel_ffn, size), model.shape().n_embd),
@@ -44,9 +46,9 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       router_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert),
       routing_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert,
                model.shape().n_expert_used),
-      int8_in_(rows_if(model.is_packed(), size), model.shape().n_embd),
-      int8_hidden_(rows_if(model.is_packed(), size),
-                   std::max(model.shape().n_ff, model.shape().n_embd_attn())),
+      int8_in_(rows_if(reads_int8(static_cast<std::size_t>(size.batch)), size), model.shape().n_embd),
+      int8_hidden_(rows_if(reads_int8(static_cast<std::size_t>(size.batch)), size),
+                   widest_hidden(model.shape())),
       angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       prefix_angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       logits_(n_logit_rows(model.shape(), static_cast<std::size_t>(size.batch)) * model.shape().n_vocab) {}
@@ -58,17 +60,18 @@ std::int64_t Forward::n_bytes(const Model& model, const CacheSize& size, std::si
                                          s.n_embd_attn() + 2 * s.n_ff + 2 * s.head_dim);
   const double logits =
       static_cast<double>(n_logit_rows(s, static_cast<std::size_t>(size.batch)) * s.n_vocab);
-  const double scratch = static_cast<double>(n_threads * LinearScratch::n_floats(widest(s)));
+  const auto scratch =
+      static_cast<std::int64_t>(n_threads * LinearScratch::n_bytes(model.weight_kinds(), widest(s)));
+  const auto n_tok = static_cast<std::size_t>(size.batch);
   const std::int64_t int8 =
-      model.is_packed()
-          ? Int8Buffer::n_bytes(static_cast<std::size_t>(size.batch), s.n_embd) +
-                Int8Buffer::n_bytes(static_cast<std::size_t>(size.batch), std::max(s.n_ff, s.n_embd_attn()))
+      n_tok >= model.weight_kinds().int8_from()
+          ? Int8Buffer::n_bytes(n_tok, s.n_embd) + Int8Buffer::n_bytes(n_tok, widest_hidden(s))
           : 0;
-  return static_cast<std::int64_t>(4 * (batch * row + logits + scratch)) + int8;
+  return static_cast<std::int64_t>(4 * (batch * row + logits)) + scratch + int8;
 }
 
 void Forward::resize_team(std::size_t n_threads) {
-  scratch_.resize(n_threads, LinearScratch(widest(model_.shape())));
+  scratch_.resize(n_threads, LinearScratch(model_.weight_kinds(), widest(model_.shape())));
   attention_.resize_team(n_threads);
 }
 
@@ -113,9 +116,9 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
   const Shape& shape = model_.shape();
   team.run([&](Thread& thread) {
     const Linear& output = model_.weights().output;
-    const Input hidden{
-        {h_.row(begin), h_.n_cols},
-        int8_in_.empty() ? quant::ActivationsI8{} : int8_in_.of(tokens_.size(), h_.n_cols).tokens(begin)};
+    const Input hidden{{h_.row(begin), h_.n_cols},
+                       reads_int8(tokens_.size()) ? int8_in_.of(tokens_.size(), h_.n_cols).tokens(begin)
+                                                  : quant::ActivationsI8{}};
     linear(thread, output, hidden, {logits_.data(), shape.n_vocab}, end - begin);
     const Range rows = own_rows(thread, output, end - begin);
     for (std::size_t t = 0; t < end - begin; ++t) {
@@ -192,7 +195,7 @@ void Forward::attention(Thread& thread, std::size_t i, const Input& x) noexcept 
       attended_);
   show(thread, Site::attn_out, i, attended_, attended_.n_cols);
   const Input attended = prepare(thread, attended_, n_tok, int8_hidden_);
-  if (model_.is_packed()) thread.barrier();
+  if (reads_int8(n_tok)) thread.barrier();
   linear(thread, w.o, attended, h_, n_tok);
   thread.barrier();
 }
@@ -255,7 +258,7 @@ void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
     observer_->see({Site::ffn_hidden, tokens.layer, up_, n_tok, up_.n_cols, tokens.index, tokens.expert,
                     cache_->position()});
   const Input hidden = prepare(thread, up_, n_tok, int8_hidden_);
-  if (model_.is_packed()) thread.barrier();
+  if (reads_int8(n_tok)) thread.barrier();
   linear(thread, w.down, hidden, y, n_tok);
   thread.barrier();
 }
@@ -288,7 +291,7 @@ void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexc
 }
 
 Input Forward::prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Int8Buffer& int8) noexcept {
-  if (int8.empty()) return {rows, {}};
+  if (!reads_int8(n_tok)) return {rows, {}};
   const quant::ActivationsI8 all = int8.of(n_tok, rows.n_cols);
   const Range own = thread.split(n_tok);
   if (own.size() > 0)

@@ -67,7 +67,8 @@ class Forward {
 
   void linear(Thread& thread, const Linear& w, const Input& x, Rows y,
               std::size_t n_tok) noexcept;  // own rows
-  // The rows as what products read, in int8 too where matrices are packed: own tokens.
+  bool reads_int8(std::size_t n_tok) const noexcept { return n_tok >= model_.weight_kinds().int8_from(); }
+  // The rows as what products read, in int8 too where one of them reads that: own tokens.
   Input prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Int8Buffer& int8) noexcept;
   void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;  // own tokens
   void add_to_stream(Thread& thread, const NormWeights& post_norm) noexcept;       // x_ += h_, own tokens
@@ -96,7 +97,7 @@ class Forward {
   Buffer router_;
   Routing routing_;
   Int8Buffer int8_in_,
-      int8_hidden_;                // of what a block reads, and of what is in its middle; packed models only
+      int8_hidden_;                // of what a block reads, and of what is in its middle; where reads_int8()
   Buffer angles_, prefix_angles_;  // cos and sin for each token [batch, 2 * n_pairs]
   AlignedVector<float> logits_;
 };

@@ -1,17 +1,27 @@
 #include "lib/linear.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/float_matmul.h"
+#include "lib/q8_0_matmul.h"
 
 namespace runnel {
 namespace {
 
 using quant::TensorType;
 
-// From how many tokens on weights are decoded once and multiplied as a matrix, rather than read anew by the
+// From how many tokens on weights are laid out once and multiplied as a matrix, rather than read anew by the
 // matrix-vector kernel for every token.
 constexpr std::size_t min_tokens_for_matmul = 4;
+
+enum class Product { packed, few_tokens, floats, q8_0 };
+
+Product product_of(const Linear& w, std::size_t n_tok) {
+  if (w.packed.codes) return Product::packed;
+  if (n_tok < min_tokens_for_matmul) return Product::few_tokens;
+  return w.type->type == TensorType::q8_0 ? Product::q8_0 : Product::floats;
+}
 
 void matvec(const simd::Kernels& k, const Linear& w, Range rows, const float* x, float* y) {
   const std::byte* first = w.at(rows.begin);
@@ -47,6 +57,28 @@ Linear Linear::rows(std::size_t begin, std::size_t n) const {
   return part;
 }
 
+void WeightKinds::add(const Linear& w) {
+  const Product product = product_of(w, min_tokens_for_matmul);
+  floats = floats || product == Product::floats;
+  q8_0 = q8_0 || product == Product::q8_0;
+  packed = packed || product == Product::packed;
+}
+
+std::size_t WeightKinds::int8_from() const {
+  return packed ? 1 : q8_0 ? min_tokens_for_matmul : std::numeric_limits<std::size_t>::max();
+}
+
+LinearScratch::LinearScratch(const WeightKinds& kinds, std::size_t max_cols)
+    : floats(kinds.floats ? float_block_floats(max_cols) : 0),
+      codes(kinds.q8_0 ? q8_0_block_codes(max_cols) : 0),
+      scales(codes.size() / quant::BlockQ8_0::size) {}
+
+std::size_t LinearScratch::n_bytes(const WeightKinds& kinds, std::size_t max_cols) {
+  const std::size_t n_codes = kinds.q8_0 ? q8_0_block_codes(max_cols) : 0;
+  return (kinds.floats ? float_block_floats(max_cols) * sizeof(float) : 0) + n_codes +
+         n_codes / quant::BlockQ8_0::size * sizeof(std::uint16_t);
+}
+
 Int8Buffer::Int8Buffer(std::size_t max_tok, std::size_t max_cols)
     : codes_(quant::i8_room(max_tok) * quant::i8_padded(max_cols)),
       scales_(quant::i8_room(max_tok) * quant::i8_blocks(max_cols)),
@@ -68,7 +100,7 @@ std::int64_t Int8Buffer::n_bytes(std::size_t max_tok, std::size_t max_cols) {
 }
 
 Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) noexcept {
-  if (!linear.packed.codes && n_tok >= min_tokens_for_matmul) return float_matmul_rows(thread, linear);
+  if (product_of(linear, n_tok) == Product::floats) return float_matmul_rows(thread, linear);
   return thread.split(linear.n_rows, simd::panel_rows);  // never cuts a panel, or a cache line of outputs
 }
 
@@ -77,32 +109,34 @@ void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scrat
   const Range rows = own_rows(thread, linear, n_tok);
   if (rows.size() == 0) return;
   const auto own_outputs = [&](std::size_t t) { return y.data + t * y.stride + rows.begin; };
-  if (linear.packed.codes) {
-    kernels.matmul_i8(own_outputs(0), y.stride, x.int8, n_tok, linear.packed.rows(rows.begin, rows.size()));
-  } else if (n_tok >= min_tokens_for_matmul) {
-    float_matmul(kernels, scratch, linear, rows, x.rows, y, n_tok);
-  } else {
-    for (std::size_t t = 0; t < n_tok; ++t)
-      matvec(kernels, linear, rows, x.rows.data + t * x.rows.stride, own_outputs(t));
+  switch (product_of(linear, n_tok)) {
+    case Product::packed:
+      kernels.matmul_i8(own_outputs(0), y.stride, x.int8, n_tok, linear.packed.rows(rows.begin, rows.size()));
+      break;
+    case Product::few_tokens:
+      for (std::size_t t = 0; t < n_tok; ++t)
+        matvec(kernels, linear, rows, x.rows.data + t * x.rows.stride, own_outputs(t));
+      break;
+    case Product::floats:
+      float_matmul(kernels, scratch, linear, rows, x.rows, y, n_tok);
+      break;
+    case Product::q8_0:
+      q8_0_matmul(kernels, scratch, linear, rows, x.int8, y, n_tok);
+      break;
   }
   for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, rows, own_outputs(t));
 }
 
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept {
   if (linear.packed.codes) return quant::decode_row_i8(y, linear.packed, row);
-  decode_row(kernels, linear, row, {0, linear.n_cols}, y);
-}
-
-void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, Range cols,
-                float* y) noexcept {
-  const std::byte* in = linear.at(row, cols.begin);
+  const std::byte* in = linear.at(row);
   switch (linear.type->type) {
     case TensorType::f16:
-      return kernels.f16_to_f32(y, reinterpret_cast<const simd::F16*>(in), cols.size());
+      return kernels.f16_to_f32(y, reinterpret_cast<const simd::F16*>(in), linear.n_cols);
     case TensorType::bf16:
-      return kernels.bf16_to_f32(y, reinterpret_cast<const simd::BF16*>(in), cols.size());
+      return kernels.bf16_to_f32(y, reinterpret_cast<const simd::BF16*>(in), linear.n_cols);
     default:
-      return linear.type->decode(y, in, cols.size());
+      return linear.type->decode(y, in, linear.n_cols);
   }
 }
 

@@ -32,6 +32,15 @@ struct Linear {
               std::size_t n) const;  // outputs [begin, begin + n); of packed ones from a panel on
 };
 
+// The kinds of matrices there are in a model. Q8_0 weights are multiplied in int8 as packed ones are, but
+// with a few tokens, which only wait for them to come from memory: there the activations stay floats.
+struct WeightKinds {
+  bool floats = false, q8_0 = false, packed = false;
+  void add(const Linear& w);
+  // From how many tokens on some product reads activations in int8.
+  std::size_t int8_from() const;
+};
+
 // Rows of activations, [n_tok, stride].
 struct ConstRows {
   const float* data;
@@ -43,7 +52,7 @@ struct Rows {
   operator ConstRows() const { return {data, stride}; }  // NOLINT(google-explicit-constructor)
 };
 
-// What a product reads: rows of activations, and the same in int8 where matrices are packed.
+// What a product reads: rows of activations, and the same in int8 from WeightKinds::int8_from() tokens on.
 struct Input {
   ConstRows rows;
   quant::ActivationsI8 int8;
@@ -53,7 +62,6 @@ struct Input {
 class Int8Buffer {
  public:
   Int8Buffer(std::size_t max_tok, std::size_t max_cols);
-  bool empty() const { return n_carried_.empty(); }
   quant::ActivationsI8 of(std::size_t n_tok, std::size_t n_cols) noexcept;
   static std::int64_t n_bytes(std::size_t max_tok, std::size_t max_cols);
 
@@ -66,12 +74,13 @@ class Int8Buffer {
   std::vector<float> maxima_;
 };
 
-// What a thread decodes a block of weights into (float_matmul.h).
+// What a thread lays out a block of weights in, as the product of many tokens reads them.
 struct LinearScratch {
-  explicit LinearScratch(std::size_t max_cols);
-  static std::size_t n_floats(std::size_t max_cols);  // of both
-  AlignedVector<float> rows;                          // decoded
-  AlignedVector<float> panels;                        // the same, packed
+  LinearScratch(const WeightKinds& kinds, std::size_t max_cols);
+  static std::size_t n_bytes(const WeightKinds& kinds, std::size_t max_cols);
+  AlignedVector<float> floats;       // float_matmul.h
+  AlignedVector<std::int8_t> codes;  // q8_0_matmul.h
+  AlignedVector<std::uint16_t> scales;
 };
 
 // Computes this thread's share of the outputs for n_tok tokens. The result of an output does not depend on
@@ -84,8 +93,5 @@ Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) no
 
 // One decoded row: an embedding. y: [n_cols].
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept;
-// Its columns `cols`, at whole blocks of the type; not of packed weights. y: [cols.size()].
-void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, Range cols,
-                float* y) noexcept;
 
 }  // namespace runnel

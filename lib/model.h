@@ -84,7 +84,8 @@ class Model {
   const Weights& weights() const { return weights_; }
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null in files without one
   bool is_packed() const { return is_packed_; }                    // whether any matrix is int8 (quant/i8.h)
-  std::uint64_t n_parameters() const { return n_parameters_; }     // numbers in all tensors, without filling
+  const WeightKinds& weight_kinds() const { return weight_kinds_; }
+  std::uint64_t n_parameters() const { return n_parameters_; }  // numbers in all tensors, without filling
   bool can_stream() const { return family_ && family_->positions != Positions::learned; }
 
   // Rotation for sessions that see n_ctx tokens: LongRoPE has two sets of factors.
@@ -109,6 +110,7 @@ class Model {
   Weights weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
   bool is_packed_ = false;
+  WeightKinds weight_kinds_;
   std::uint64_t n_parameters_ = 0;
   std::vector<std::unique_ptr<float[]>> converted_;  // vectors that the file has in another type than f32
   std::vector<std::pair<std::string, std::string>> meta_;

@@ -267,6 +267,7 @@ Result<Linear> ModelLoader::matrix(const std::string& name, std::size_t n_rows, 
     result.type = t->type;
     result.data = t->data;
   }
+  model_.weight_kinds_.add(result);
   return result;
 }
 
@@ -294,6 +295,7 @@ Result<std::vector<Linear>> ModelLoader::linears(const std::string& name, std::s
     }
     if (biases) one.bias = biases + i * n_rows;
     if (scales) one.scale = scales[i];
+    model_.weight_kinds_.add(one);
     result.push_back(one);
   }
   return result;

@@ -5,12 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace runnel {
+#include "lib/range.h"
 
-struct Range {
-  std::size_t begin, end;
-  std::size_t size() const { return end - begin; }
-};
+namespace runnel {
 
 // Meeting point of a fixed number of threads. Spins, since the wait is mostly a microsecond, then yields its
 // core in case another thread of the team has none.

@@ -65,12 +65,6 @@ bool all_finite(const float* w, std::size_t n) noexcept {
   return largest < 0x7f800000u;
 }
 
-BlockQ8_0 load_block(const void* blocks, std::size_t i) noexcept {
-  BlockQ8_0 block;
-  std::memcpy(&block, static_cast<const unsigned char*>(blocks) + i * sizeof block, sizeof block);
-  return block;
-}
-
 }  // namespace
 
 std::uint16_t group_scale_i8(const float* w, std::size_t n, VariantI8 variant) noexcept {
@@ -149,21 +143,6 @@ bool pack_rows_i8(const MutablePanelsI8& out, const float* w, std::size_t* bad_r
   }
   clear_rows_i8(out);
   return true;
-}
-
-void pack_q8_0_i8(const MutablePanelsI8& out, const void* blocks) noexcept {
-  const ShapeI8& shape = out.shape;
-  for (std::size_t row = 0; row < shape.n_rows; ++row) {
-    for (std::size_t g = 0; g < shape.n_groups(); ++g) {
-      const BlockQ8_0 block = load_block(blocks, row * shape.n_groups() + g);
-      for (std::size_t i = 0; i < BlockQ8_0::size; i += i8_step_cols) {
-        const std::size_t step = (g * BlockQ8_0::size + i) / i8_step_cols;
-        std::memcpy(out.codes + code_offset(shape, row, step), block.qs + i, i8_step_cols);
-      }
-      out.scales[scale_offset(shape, row, g)] = block.d;
-    }
-  }
-  clear_rows_i8(out);
 }
 
 void unpack_q8_0_i8(void* blocks, const PanelsI8& in) noexcept {

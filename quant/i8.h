@@ -112,8 +112,8 @@ void clear_rows_i8(const MutablePanelsI8& out) noexcept;
 bool pack_rows_i8(const MutablePanelsI8& out, const float* w, std::size_t* bad_row,
                   std::size_t* bad_col) noexcept;
 
-// Q8_0 rows in (variant g32, n_cols % 32 == 0; blocks at any alignment) and out again, without loss.
-void pack_q8_0_i8(const MutablePanelsI8& out, const void* blocks) noexcept;
+// Q8_0 rows out of panels (variant g32, n_cols % 32 == 0; blocks at any alignment), without loss; the way in
+// is a kernel (simd/kernels.h).
 void unpack_q8_0_i8(void* blocks, const PanelsI8& in) noexcept;
 
 // y[n_cols] = row `row`: an embedding, and the reference of the format.

@@ -57,7 +57,10 @@ constexpr size_t panel_block_cols = 512;
   X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n, size_t n_places))                                  \
   X(peak_f32,     std::uint64_t, (size_t n))                                                                           \
   X(peak_i8,      std::uint64_t, (size_t n))                                                                           \
-  /* int8 (quant/i8.h). Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above i8_carry_ratio \
+  /* int8 (quant/i8.h). Rows of Q8_0 blocks, one after another, into panels of g32 without loss;                       \
+     w: [out.shape.n_rows, out.shape.n_groups()] */                                                                    \
+  X(pack_q8_0,    void,   (const quant::MutablePanelsI8& out, const quant::BlockQ8_0* w))                              \
+  /* Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above i8_carry_ratio \
      times the lower median of the maxima of the row's blocks are carried, the i8_max_carried() largest at most. */    \
   X(quantize_i8,  void,   (const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok))            \
   /* y[t, r] = sum_c w[r, c] x[t, c], r < w.shape.n_rows;  y: rows y_stride apart, x.n_cols == w.shape.n_cols. The     \

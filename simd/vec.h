@@ -261,11 +261,11 @@ inline void swap_squares(F32& upper, F32& lower, std::index_sequence<i...>) noex
   upper.data = __builtin_shufflevector(u, l, ((i & square) != 0 ? lanes + i - square : i)...);
   lower.data = __builtin_shufflevector(u, l, ((i & square) != 0 ? lanes + i : i + square)...);
 }
-// v[i][j] and v[j][i] change places.
-template <size_t square = 1>
-inline void transpose(F32 (&v)[lanes]) noexcept {
-  if constexpr (square < lanes) {
-    RUNNEL_UNROLL for (size_t i = 0; i < lanes; ++i) if ((i & square) == 0)
+// v[i][j] and v[j][i] change places; so do v[i][n + j] and v[j][n + i], where n is half as many as `lanes`.
+template <size_t square = 1, size_t n>
+inline void transpose(F32 (&v)[n]) noexcept {
+  if constexpr (square < n) {
+    RUNNEL_UNROLL for (size_t i = 0; i < n; ++i) if ((i & square) == 0)
         swap_squares<square>(v[i], v[i + square], std::make_index_sequence<lanes>());
     transpose<2 * square>(v);
   }

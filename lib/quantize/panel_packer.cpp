@@ -91,11 +91,12 @@ Result<void> PanelPacker::pack_block(std::size_t matrix, std::size_t begin, cons
 Result<void> PanelPacker::keep_block(std::size_t matrix, std::size_t begin, const MutablePanelsI8& out) {
   const GgufTensor& source = *tensor_->source;
   const std::size_t n = out.shape.n_rows, first = matrix * tensor_->shape.n_rows + begin;
-  const std::size_t row_bytes = quant::row_bytes(*source.type, out.shape.n_cols);
+  const std::size_t n_blocks = out.shape.n_groups();
+  const auto* const blocks = reinterpret_cast<const quant::BlockQ8_0*>(source.data) + first * n_blocks;
   rows_.team().run([&](Thread& thread) {
     const Range own = thread.split(n, quant::i8_panel_rows);
     if (own.size() > 0)
-      quant::pack_q8_0_i8(out.rows(own.begin, own.size()), source.data + (first + own.begin) * row_bytes);
+      rows_.kernels().pack_q8_0(out.rows(own.begin, own.size()), blocks + own.begin * n_blocks);
   });
   RUNNEL_TRY(rows_.read(source, first, n));  // for its check of every number
   return {};

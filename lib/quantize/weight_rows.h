@@ -33,6 +33,7 @@ class WeightRows {
 
   const GgufFile& file() const { return file_; }
   Team& team() const { return team_; }
+  const simd::Kernels& kernels() const { return kernels_; }
 
  private:
   const GgufFile& file_;

@@ -3,6 +3,10 @@
 //
 //   I32                        `lanes` int32
 //   load_i32, to_float
+//   load_words(p, q)           eight words of 32 bits from p and eight from q on, or as many from p as there
+//   is
+//                              room for; what is in them is no matter
+//   store_words
 //   byte_of(v, k)              byte k of each int32, sign extended; byte 0 is the lowest
 //   max_magnitude_bits(x)      the largest of the bits of |x[i]|, as integers: NaN > infinity > all others
 //   above(x, limit)            bit i: |x[i]| > limit
@@ -24,6 +28,13 @@ static_assert(panel_rows == quant::i8_panel_rows);
 
 inline I32 load_i32(const void* p) noexcept { return _mm512_loadu_si512(p); }
 inline F32 to_float(I32 v) noexcept { return _mm512_cvtepi32_ps(v); }
+inline F32 load_words(const std::int8_t* p, const std::int8_t* q) noexcept {
+  const auto eight = [](const std::int8_t* at) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+  };
+  return _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(eight(p)), eight(q), 1));
+}
+inline void store_words(std::int8_t* p, F32 v) noexcept { _mm512_storeu_si512(p, _mm512_castps_si512(v)); }
 inline I32 byte_of(I32 v, unsigned k) noexcept {
 #if defined(__AVX512VNNI__)
   alignas(16) static constexpr std::int32_t only[] = {1, 1 << 8, 1 << 16, 1 << 24};
@@ -70,6 +81,12 @@ inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
 
 inline I32 load_i32(const void* p) noexcept { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 inline F32 to_float(I32 v) noexcept { return _mm256_cvtepi32_ps(v); }
+inline F32 load_words(const std::int8_t* p, const std::int8_t*) noexcept {
+  return _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline void store_words(std::int8_t* p, F32 v) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_castps_si256(v));
+}
 inline I32 byte_of(I32 v, unsigned k) noexcept {
   return _mm256_srai_epi32(_mm256_sllv_epi32(v, _mm256_set1_epi32(static_cast<int>(24 - 8 * k))), 24);
 }
@@ -127,6 +144,10 @@ inline I32 load_i32(const void* p) noexcept {
   return vreinterpretq_s32_u8(vld1q_u8(static_cast<const std::uint8_t*>(p)));
 }
 inline F32 to_float(I32 v) noexcept { return vcvtq_f32_s32(v); }
+inline F32 load_words(const std::int8_t* p, const std::int8_t*) noexcept {
+  return vreinterpretq_f32_s8(vld1q_s8(p));
+}
+inline void store_words(std::int8_t* p, F32 v) noexcept { vst1q_s8(p, vreinterpretq_s8_f32(v)); }
 inline I32 byte_of(I32 v, unsigned k) noexcept {
   return vshrq_n_s32(vshlq_s32(v, vdupq_n_s32(static_cast<int>(24 - 8 * k))), 24);
 }

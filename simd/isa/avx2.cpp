@@ -4,6 +4,7 @@
 #include "simd/int8/dot_avx2.h"
 #include "simd/int8/factors_of_words.h"
 #include "simd/int8/matmul.h"
+#include "simd/int8/pack.h"
 #include "simd/int8/quantize.h"
 
 namespace runnel::simd {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr Kernels with_int8() noexcept {
   Kernels kernels = float_kernels;
+  kernels.pack_q8_0 = pack_q8_0;
   kernels.quantize_i8 = quantize_i8;
   kernels.matmul_i8 = matmul_i8<Dot>;
   kernels.scores_i8 = scores_i8_dots<FactorsOfWords>;

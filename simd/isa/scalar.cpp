@@ -192,6 +192,21 @@ void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_strid
   for (size_t t = 0; t < n_tok; ++t) quantize_token(out.tokens(t), x + t * x_stride);
 }
 
+void pack_q8_0(const quant::MutablePanelsI8& out, const quant::BlockQ8_0* w) noexcept {
+  const quant::ShapeI8& shape = out.shape;
+  for (size_t r = 0; r < shape.n_panels() * panel_rows; ++r) {
+    std::int8_t* codes =
+        out.codes + r / panel_rows * shape.panel_codes() + r % panel_rows * quant::i8_step_cols;
+    std::uint16_t* scales = out.scales + r / panel_rows * shape.panel_scales() + r % panel_rows;
+    for (size_t b = 0; b < shape.n_groups(); ++b) {
+      const quant::BlockQ8_0 block = r < shape.n_rows ? w[r * shape.n_groups() + b] : quant::BlockQ8_0{};
+      scales[b * panel_rows] = block.d;
+      for (size_t i = 0; i < quant::BlockQ8_0::size; i += quant::i8_step_cols, codes += quant::i8_step_bytes)
+        std::copy_n(block.qs + i, quant::i8_step_cols, codes);
+    }
+  }
+}
+
 std::int32_t code_i8(const quant::PanelsI8& w, size_t r, size_t c) noexcept {
   return w.codes[r / 16 * w.shape.panel_codes() + c / 4 * 64 + r % 16 * 4 + c % 4];
 }

@@ -148,6 +148,18 @@ void bench_pack_panel(benchmark::State& state, Fn fn) {
   set_bytes(state, w.size() * sizeof(T));
 }
 
+void bench_pack_q8_0(benchmark::State& state, const simd::Kernels& k) {
+  const quant::ShapeI8 shape{quant::VariantI8::g32, simd::panel_rows, n_cols};
+  const std::vector<quant::BlockQ8_0> w(shape.n_scales());
+  std::vector<std::int8_t> codes(shape.n_codes());
+  std::vector<std::uint16_t> scales(shape.n_scales());
+  for (auto _ : state) {
+    k.pack_q8_0({shape, codes.data(), scales.data()}, w.data());
+    benchmark::ClobberMemory();
+  }
+  set_bytes(state, shape.bytes());
+}
+
 // One block of keys or values against range(0) queries that share it; range(1): their dimension.
 constexpr size_t n_keys = 256;
 
@@ -255,6 +267,7 @@ void register_row(const std::string& isa, const Kernels& k) {
                                bench_pack_panel<float, decltype(k.pack_panel_f32)>, k.pack_panel_f32);
   benchmark::RegisterBenchmark(name("pack_panel_f16").c_str(),
                                bench_pack_panel<F16, decltype(k.pack_panel_f16)>, k.pack_panel_f16);
+  benchmark::RegisterBenchmark(name("pack_q8_0").c_str(), bench_pack_q8_0, k);
   register_attention(isa, k);
   register_elementwise(isa, k);
 }

@@ -156,7 +156,17 @@ void check_q8_0() {
   for (unsigned char& byte : blocks)
     byte = static_cast<unsigned char>(engine());  // any scale, any code, -128 too
   Packed packed({VariantI8::g32, n_rows, n_cols});
-  pack_q8_0_i8(packed.out, blocks.data() + 1);
+  for (std::size_t r = 0; r < n_rows; ++r) {
+    std::int8_t codes[n_cols];
+    std::uint16_t scales[n_cols / 32];
+    for (std::size_t b = 0; b < n_cols / 32; ++b) {
+      const unsigned char* block = blocks.data() + 1 + (r * n_cols / 32 + b) * sizeof(BlockQ8_0);
+      std::memcpy(&scales[b], block, 2);
+      std::memcpy(codes + b * 32, block + 2, 32);
+    }
+    store_row_i8(packed.out, r, codes, scales);
+  }
+  clear_rows_i8(packed.out);
   check_padding(packed);
   std::vector<unsigned char> back(blocks.size(), blocks[0]);
   unpack_q8_0_i8(back.data() + 1, packed.in);

@@ -67,6 +67,11 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/int8/quantize.h", "magnitude(entries_[i]) <= magnitude", "magnitude(entries_[i]) < magnitude",
      "quantize_i8"),  # of equals another one is dropped
     ("avx2 avx512 neon", "simd/int8/quantize.h", "-128 * round_block", "128 * round_block", "quantize_i8"),
+    ("avx512", "simd/int8/pack.h", "lanes == square_side ? 0 : square_side", "0", "pack_q8_0"),  # the same eight rows twice
+    ("avx2 neon", "simd/int8/pack.h", "pack_square(codes + r * quant::i8_step_cols", "pack_square(codes", "pack_q8_0"),
+    ("neon", "simd/int8/pack.h", "step += square_side", "step += block_steps", "pack_q8_0"),
+    ("avx2 avx512 neon", "simd/int8/pack.h", "scales[r] = w[r * n_blocks].d", "scales[r] = w[r].d", "pack_q8_0"),
+    ("avx2 avx512 neon", "simd/int8/pack.h", "r < n_rows ? w[r * n_blocks + b] : BlockQ8_0{}", "w[b]", "pack_q8_0"),
     ("avx2 avx512 neon", "simd/attention_tiles.h", "few < n / together", "few + 1 < n / together", "scores_f16"),
     ("neon", "simd/attention_tiles.h", "for (size_t i = n / together * together; i < n; ++i) one(i);", "", "mix_i8"),
     ("neon", "simd/int8/cached.h", "load(k_scales + j)", "load(k_scales)", "scores_i8"),

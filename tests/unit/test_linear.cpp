@@ -45,28 +45,56 @@ class Product {
   std::vector<float> run(std::size_t n_threads) const {
     const simd::Kernels kernels = best_kernels();
     std::vector<float> y(case_.n_tok * y_stride(), untouched);
-    std::vector<LinearScratch> scratch(n_threads, LinearScratch(case_.n_cols));
+    std::vector<LinearScratch> scratch(n_threads, LinearScratch(kinds(), case_.n_cols));
+    Int8Buffer int8(case_.n_tok, case_.n_cols);
+    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8)};
     Team team(n_threads);
     team.run([&](Thread& thread) {
-      multiply(thread, kernels, scratch[thread.index()], linear_, {{x_.data(), x_stride()}, {}},
-               {y.data(), y_stride()}, case_.n_tok);
+      multiply(thread, kernels, scratch[thread.index()], linear_, x, {y.data(), y_stride()}, case_.n_tok);
     });
     return y;
   }
 
+  // Of Q8_0 weights: the product of all of them, packed as in a file, by the plain kernels.
+  std::vector<float> run_packed() const {
+    const simd::IsaRow* row = nullptr;
+    const simd::Kernels kernels = simd::select("scalar", 0, &row);
+    const quant::ShapeI8 shape{quant::VariantI8::g32, case_.n_rows, case_.n_cols};
+    std::vector<std::int8_t> codes(shape.n_codes());
+    std::vector<std::uint16_t> scales(shape.n_scales());
+    kernels.pack_q8_0({shape, codes.data(), scales.data()},
+                      reinterpret_cast<const quant::BlockQ8_0*>(data_.data()));
+    Linear packed = linear_;
+    packed.packed = {shape, codes.data(), scales.data()};
+    std::vector<float> y(case_.n_tok * y_stride(), untouched);
+    LinearScratch scratch({}, 0);
+    Int8Buffer int8(case_.n_tok, case_.n_cols);
+    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8)};
+    Team team(1);
+    team.run([&](Thread& thread) {
+      multiply(thread, kernels, scratch, packed, x, {y.data(), y_stride()}, case_.n_tok);
+    });
+    return y;
+  }
+
+  bool reads_int8() const { return case_.n_tok >= kinds().int8_from(); }
+
   void expect_right(const std::vector<float>& y) const {
     for (std::size_t t = 0; t < case_.n_tok; ++t) {
       for (std::size_t r = 0; r < case_.n_rows; ++r) {
-        double sum = 0, mass = 0;
+        double sum = 0, mass = 0, weights = 0, max = 0;
         for (std::size_t c = 0; c < case_.n_cols; ++c) {
-          const double product = static_cast<double>(weights_[r * case_.n_cols + c]) *
-                                 static_cast<double>(x_[t * x_stride() + c]);
-          sum += product;
-          mass += std::fabs(product);
+          const auto w = static_cast<double>(weights_[r * case_.n_cols + c]);
+          const auto x = static_cast<double>(x_[t * x_stride() + c]);
+          sum += w * x;
+          mass += std::fabs(w * x);
+          weights += std::fabs(w);
+          max = std::max(max, std::fabs(x));
         }
+        const double rounding = reads_int8() ? max / 127 / 2 * weights : 0;  // of activations to int8
         const double exact = 0.5 * sum + static_cast<double>(bias_[r]);
         ASSERT_NEAR(static_cast<double>(y[t * y_stride() + r]), exact,
-                    1e-7 * static_cast<double>(case_.n_cols) * mass + 1e-6)
+                    1e-7 * static_cast<double>(case_.n_cols) * mass + 0.5 * rounding + 1e-6)
             << "token " << t << ", row " << r;
       }
       for (std::size_t r = case_.n_rows; r < y_stride(); ++r)
@@ -80,6 +108,16 @@ class Product {
   static simd::Kernels best_kernels() {
     const simd::IsaRow* row = nullptr;
     return simd::select(nullptr, simd::cpu_features(), &row);
+  }
+  WeightKinds kinds() const {
+    WeightKinds kinds;
+    kinds.add(linear_);
+    return kinds;
+  }
+  quant::ActivationsI8 quantized(const simd::Kernels& kernels, Int8Buffer& buffer) const {
+    const quant::ActivationsI8 x = buffer.of(case_.n_tok, case_.n_cols);
+    kernels.quantize_i8(x, x_.data(), x_stride(), case_.n_tok);
+    return x;
   }
   std::size_t x_stride() const { return case_.n_cols + 3; }
   std::size_t y_stride() const { return case_.n_rows + 5; }
@@ -111,6 +149,17 @@ TEST(Linear, EveryFormatAndShape) {
           EXPECT_TRUE(same_bits(y, product.run(5))) << "five threads have other bits";
         }
       }
+    }
+  }
+}
+
+TEST(Linear, ManyTokensMeetQ8_0AsItIsPacked) {
+  for (const std::size_t n_rows : Sizes{1, 16, 47, 300}) {
+    for (const std::size_t n_cols : Sizes{32, 1120, 16416}) {  // many blocks, one, and panels that are larger
+      SCOPED_TRACE(testing::Message() << n_rows << " rows, " << n_cols << " columns");
+      const Product product({TensorType::q8_0, n_rows, n_cols, 9});
+      EXPECT_TRUE(product.reads_int8());
+      EXPECT_TRUE(same_bits(product.run(2), product.run_packed()));
     }
   }
 }
