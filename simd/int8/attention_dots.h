@@ -13,16 +13,17 @@ namespace {
 constexpr size_t factor_rows = 8;
 constexpr size_t cached_line = block_keys * dot_bytes;
 
-// done(i, dots) for each of n_q rows. Asks once for what lies `ahead` of each line.
-template <class Numbers, class Line, class Done>
+// done(i, dots) for each of n_q rows, tile_rows at a time: of the n_lines lines from line(step) on. Asks once
+// for what lies `ahead` of each of them.
+template <class Numbers, size_t tile_rows, size_t n_lines, class Line, class Done>
 inline void multiply_lines(const Factors<Numbers>* rows, size_t n_q, size_t n_steps, size_t ahead, Line line,
                            Done done) noexcept {
-  for_each_tile<Numbers::tile_rows>(n_q, [&](size_t first, auto n) {
+  for_each_tile<tile_rows>(n_q, [&](size_t first, auto n) {
     const size_t to_ask = first > 0 ? 0 : ahead;
-    I32 dots[n][line_vecs];
+    I32 dots[n][n_lines * line_vecs];
     Numbers::template multiply<n>(dots, rows + first, n_steps, [&](size_t step) {
       const std::int8_t* const p = line(step);
-      prefetch_l2(p + to_ask);
+      RUNNEL_UNROLL for (size_t l = 0; l < n_lines; ++l) prefetch_l2(p + to_ask + l * cached_line);
       return p;
     });
     for (size_t i = 0; i < n; ++i) done(first + i, dots[i]);
@@ -38,7 +39,7 @@ inline void score_rows(float* s, size_t s_stride, const float* q, size_t q_strid
   for (size_t i = 0; i < n_q; ++i) rows[i].set(q + i * q_stride, dim);
   for (size_t b = 0; b < n_blocks; ++b) {
     const std::int8_t* const block = k + b * key_block<CachedI8>(dim);
-    multiply_lines(
+    multiply_lines<Numbers, Numbers::tile_rows, 1>(
         rows, n_q, (dim + dot_bytes - 1) / dot_bytes, ahead,
         [&](size_t step) { return block + step * cached_line; },
         [&](size_t i, const I32(&dots)[line_vecs]) {
@@ -61,23 +62,34 @@ void scores_i8_dots(float* s, size_t s_stride, const float* q, size_t q_stride, 
                         std::min(factor_rows, n_q - i), k, k_scales, n_blocks, dim, i > 0 ? 0 : ahead);
 }
 
+// The columns of n_lines lines, from d on.
+template <class Numbers, size_t tile_rows, size_t n_lines>
+inline void mix_lines(float* y, size_t y_stride, const Factors<Numbers>* rows, size_t n_q,
+                      const std::int8_t* v, size_t n_k, size_t dim, size_t d, size_t ahead) noexcept {
+  multiply_lines<Numbers, tile_rows, n_lines>(
+      rows, n_q, (n_k + dot_bytes - 1) / dot_bytes, ahead,
+      [&](size_t step) { return v + (step * dim + d) * dot_bytes; },
+      [&](size_t i, const I32(&dots)[n_lines * line_vecs]) {
+        RUNNEL_UNROLL for (size_t c = 0; c < n_lines * line_vecs; ++c) {
+          float* const to = y + i * y_stride + d + c * lanes;
+          store(to, fmadd(to_float(dots[c]), F32(rows[i].scale), load(to)));
+        }
+      });
+}
+
 // Of up to factor_rows rows of weights over up to max_factors values; whole lines of columns only.
 template <class Numbers>
 inline void mix_rows(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
                      const std::int8_t* v, size_t n_k, size_t dim, size_t ahead) noexcept {
   Factors<Numbers> rows[factor_rows];
   for (size_t i = 0; i < n_q; ++i) rows[i].set(p + i * p_stride, n_k);
-  for (size_t d = 0; d + block_keys <= dim; d += block_keys) {
-    multiply_lines(
-        rows, n_q, (n_k + dot_bytes - 1) / dot_bytes, ahead,
-        [&](size_t step) { return v + (step * dim + d) * dot_bytes; },
-        [&](size_t i, const I32(&dots)[line_vecs]) {
-          for (size_t c = 0; c < line_vecs; ++c) {
-            float* const to = y + i * y_stride + d + c * lanes;
-            store(to, fmadd(to_float(dots[c]), F32(rows[i].scale), load(to)));
-          }
-        });
-  }
+  constexpr size_t wide = Numbers::wide_lines * block_keys;
+  size_t d = 0;
+  for (; n_q <= Numbers::wide_rows && d + wide <= dim; d += wide)
+    mix_lines<Numbers, Numbers::wide_rows, Numbers::wide_lines>(y, y_stride, rows, n_q, v, n_k, dim, d,
+                                                                ahead);
+  for (; d + block_keys <= dim; d += block_keys)
+    mix_lines<Numbers, Numbers::tile_rows, 1>(y, y_stride, rows, n_q, v, n_k, dim, d, ahead);
 }
 
 template <class Numbers>

@@ -2,11 +2,14 @@
 // with one scale. Instruction sets multiply them in one of two ways, a class each:
 //
 //   numbers.put(j, x)       keeps number j, -factor_steps <= x <= factor_steps
-//   numbers.finish(n)       after n of them: zeros up to a whole four
+//   numbers.finish(n, sum)  after n of them, which add up to sum: zeros up to a whole four
 //   tile_rows               rows of numbers that meet a line of cached bytes at a time
+//   wide_rows, wide_lines   rows that meet so many neighbouring lines at a time, where there are no more
+//   rows:
+//                           the lines are read in order
 //   multiply(dots, rows, n_steps, line)
 //                           dots[i][v] = sum of row i's numbers times the bytes of vector v, where line(step)
-//                           is [block_keys][dot_bytes] of them; exact
+//                           is one or more times [block_keys][dot_bytes] of them; exact
 #pragma once
 #include "simd/int8/vocabulary.h"
 #include "simd/scaling.h"
@@ -14,7 +17,8 @@
 namespace runnel::simd {
 namespace {
 
-// Numbers that are summed over at most, so that no sum leaves 32 bits: 256 * factor_steps * 128 < 2^31.
+// Numbers that are summed over at most, so that no sum leaves 32 bits: 256 * factor_steps * 128 < 2^31, and
+// with 128 added to what is cached 256 * (127 * 256) * 255 too.
 constexpr size_t max_factors = 256;
 constexpr size_t line_vecs = block_keys / lanes;  // of int32
 
@@ -27,9 +31,13 @@ struct Factors {
   void set(const float* x, size_t n) noexcept {
     const Scaling scaling = scaling_of(x, n, static_cast<float>(factor_steps));
     scale = scaling.scale;
-    for (size_t j = 0; j < n; ++j)
-      numbers.put(j, scaling.is_empty() ? 0 : round_to_even(x[j] * scaling.inverse));
-    numbers.finish(n);
+    std::int32_t sum = 0;
+    for (size_t j = 0; j < n; ++j) {
+      const std::int32_t number = scaling.is_empty() ? 0 : round_to_even(x[j] * scaling.inverse);
+      numbers.put(j, number);
+      sum += number;
+    }
+    numbers.finish(n, sum);
   }
 };
 

@@ -7,60 +7,74 @@
 namespace runnel::simd {
 namespace {
 
-// One of the two is unsigned on x86: 128 is added to what is cached, and a sum starts at -128 times the sum
-// of the factors' bytes, whole vectors of them.
+// One of the two is unsigned on x86: 128 is added to what is cached, and sums start at -128 times the sum of
+// the factors.
 #if defined(__x86_64__)
 inline I32 multiplicand(I32 v) noexcept { return v ^ I32(static_cast<std::int32_t>(0x80808080u)); }
-inline std::int32_t start_of_sum(const std::int8_t* factors, size_t n) noexcept {
-  I32 sums(0);
-  for (size_t j = 0; j < n; j += sizeof(Bytes)) sums = add_dots(sums, all_ones(), load_i32(factors + j));
-  return -128 * xsimd::hadd(sums);
-}
+constexpr std::int32_t added_to_bytes = 128;
 #else
 inline I32 multiplicand(I32 v) noexcept { return v; }
-inline std::int32_t start_of_sum(const std::int8_t*, size_t) noexcept { return 0; }
+constexpr std::int32_t added_to_bytes = 0;
 #endif
 
 class FactorsOfBytes {
  public:
   // With two sums for each vector of a line, what the registers hold.
   static constexpr size_t tile_rows = lanes == 16 ? 8 : lanes == 8 ? 2 : 3;
+  static constexpr size_t wide_rows = lanes == 16 ? 3 : tile_rows, wide_lines = lanes == 16 ? 4 : 1;
 
   void put(size_t j, std::int32_t x) noexcept {
     high_[j] = static_cast<std::int8_t>((x + 128) >> 8);
     low_[j] = static_cast<std::int8_t>(x);
   }
-  void finish(size_t n) noexcept {
-    for (; n % sizeof(Bytes) != 0; ++n) high_[n] = low_[n] = 0;
-    start_high_ = start_of_sum(high_, n);
-    start_low_ = start_of_sum(low_, n);
+  void finish(size_t n, std::int32_t sum) noexcept {
+    for (; n % dot_bytes != 0; ++n) high_[n] = low_[n] = 0;
+    start_ = -added_to_bytes * sum;
   }
 
-  template <size_t n_rows, class Line>
-  static void multiply(I32 (&dots)[n_rows][line_vecs], const Factors<FactorsOfBytes>* rows, size_t n_steps,
+  template <size_t n_rows, size_t n_vecs, class Line>
+  static void multiply(I32 (&dots)[n_rows][n_vecs], const Factors<FactorsOfBytes>* rows, size_t n_steps,
                        Line line) noexcept {
-    Sums high[n_rows][line_vecs], low[n_rows][line_vecs];
-    RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
-      RUNNEL_UNROLL for (size_t v = 0; v < line_vecs; ++v) {
-        high[i][v] = Sums{} + rows[i].numbers.start_high_;
-        low[i][v] = Sums{} + rows[i].numbers.start_low_;
+    // An addition to a sum waits for the one before: few sums are taken in several parts.
+    constexpr size_t n_sums = 2 * n_rows * n_vecs;
+    constexpr size_t n_parts = n_sums <= 2 ? 4 : n_sums <= 6 ? 2 : 1;
+    Sums high[n_parts][n_rows][n_vecs], low[n_parts][n_rows][n_vecs];
+    RUNNEL_UNROLL for (size_t part = 0; part < n_parts; ++part) {
+      RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
+        RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) {
+          high[part][i][v] = Sums{};
+          low[part][i][v] = Sums{} + (part == 0 ? rows[i].numbers.start_ : 0);
+        }
       }
     }
-    for (size_t step = 0; step < n_steps; ++step) {
+    const auto add = [&](size_t step, size_t part) {
       const std::int8_t* const p = line(step);
-      I32 bytes[line_vecs];
-      RUNNEL_UNROLL for (size_t v = 0; v < line_vecs; ++v) bytes[v] =
+      I32 bytes[n_vecs];
+      RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) bytes[v] =
           multiplicand(load_i32(p + v * lanes * dot_bytes));
       RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
         const I32 h = four_of(rows[i].numbers.high_ + step * dot_bytes);
-        RUNNEL_UNROLL for (size_t v = 0; v < line_vecs; ++v) add_to(high[i][v], bytes[v], h);
+        RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) add_to(high[part][i][v], bytes[v], h);
         const I32 l = four_of(rows[i].numbers.low_ + step * dot_bytes);
-        RUNNEL_UNROLL for (size_t v = 0; v < line_vecs; ++v) add_to(low[i][v], bytes[v], l);
+        RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) add_to(low[part][i][v], bytes[v], l);
       }
+    };
+    size_t step = 0;
+    for (; step + n_parts <= n_steps; step += n_parts) {
+      RUNNEL_UNROLL for (size_t part = 0; part < n_parts; ++part) add(step + part, part);
+    }
+    if constexpr (n_parts > 1) {
+      for (; step < n_steps; ++step) add(step, 0);
     }
     RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
-      RUNNEL_UNROLL for (size_t v = 0; v < line_vecs; ++v) dots[i][v] =
-          I32((Bytes)(high[i][v] * 256 + low[i][v]));
+      RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) {
+        Sums h = high[0][i][v], l = low[0][i][v];
+        RUNNEL_UNROLL for (size_t part = 1; part < n_parts; ++part) {
+          h += high[part][i][v];
+          l += low[part][i][v];
+        }
+        dots[i][v] = I32((Bytes)(h * 256 + l));
+      }
     }
   }
 
@@ -77,7 +91,7 @@ class FactorsOfBytes {
 
   alignas(64) std::int8_t high_[max_factors];
   alignas(64) std::int8_t low_[max_factors];
-  std::int32_t start_high_, start_low_;
+  std::int32_t start_;
 };
 
 }  // namespace

@@ -40,9 +40,10 @@ class FactorsOfWords {
  public:
   // With two sums for each vector of a line, what the registers hold.
   static constexpr size_t tile_rows = lanes == 16 ? 8 : 2;
+  static constexpr size_t wide_rows = tile_rows, wide_lines = 1;  // widened for fewer rows they cost more
 
   void put(size_t j, std::int32_t x) noexcept { numbers_[j] = static_cast<std::int16_t>(x); }
-  void finish(size_t n) noexcept {
+  void finish(size_t n, std::int32_t) noexcept {
     for (size_t j = n; j % dot_bytes != 0; ++j) numbers_[j] = 0;
   }
 

@@ -81,7 +81,10 @@ FAULTS = [
     ("avx2 avxvnni avx512 avx512vnni dotprod", "simd/int8/attention_dots.h", "if (n_whole < dim)", "if (false)", "mix_i8"),
     ("avx2 avx512vnni dotprod", "simd/int8/attention_dots.h", "v + j * dim, n, dim", "v, n, dim", "mix_i8"),  # beyond 256
     ("avx2 dotprod", "simd/int8/attention_dots.h", "rows + first, n_steps", "rows, n_steps", "scores_i8"),
-    ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "start_of_sum(high_, n)", "0", "mix_i8"),
+    ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "-added_to_bytes * sum", "0", "mix_i8"),
+    ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "add(step + part, part)", "add(step, part)", "scores_i8"),
+    ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "step < n_steps; ++step) add(step, 0)", "false;) add(step, 0)", "scores_i8"),
+    ("avx512vnni", "simd/int8/attention_dots.h", "d += wide)", "d += block_keys)", "mix_i8"),
     ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
     ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "high_[n] = low_[n] = 0", "", "scores_i8"),
     ("avx2 avx512", "simd/int8/factors_of_words.h", "numbers_[j] = 0", "", "scores_i8"),
