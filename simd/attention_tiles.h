@@ -12,6 +12,12 @@ namespace {
 // AVX2 has 16 registers, the others 32. A tile's sums fill half of them at most.
 constexpr size_t max_tile_sums = lanes == 8 ? 8 : 16;
 constexpr size_t max_tile_queries = lanes == 16 ? 8 : 4;
+// Up to max_tile_queries are a single token's, whose keys and values come from memory. There the order in
+// which lines are read counts for more than sums that wait for each other or values that are widened twice:
+// blocks of keys are read one after another where there are in_order_sums for each, and values in tiles of so
+// few queries that a tile has whole lines of them. (Measured with AVX-512, tests/bench/README.md.)
+constexpr size_t in_order_sums = lanes == 16 ? 4 : max_tile_sums;
+constexpr size_t in_order_queries = 4;
 // So many bytes ahead are asked for, into the L2 cache: a core has far fewer places for lines on their way to
 // the L1 cache than to the L2.
 constexpr size_t bytes_ahead = 4096;
@@ -99,13 +105,14 @@ template <class Cached>
 inline void scores(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,
                    const typename Cached::Element* k, size_t n_blocks, size_t dim) noexcept {
   for_each_tile<max_tile_queries>(n_q, [=](size_t first, auto n) {
-    constexpr size_t most = max_tile_sums / (n * (block_keys / lanes));
-    constexpr size_t tile_blocks = std::clamp<size_t>(most, 1, 4);
+    constexpr size_t block_sums = n * (block_keys / lanes);
+    constexpr size_t tile_blocks = std::clamp<size_t>(max_tile_sums / block_sums, 1, 4);
+    const bool in_order = n_q <= max_tile_queries && block_sums >= in_order_sums;
     const float* const tile_q = q + first * q_stride;
     size_t b = 0;
     const auto at = [&](size_t i) { return s + first * s_stride + i * block_keys; };
     const auto keys = [&](size_t i) { return k + i * key_block<Cached>(dim); };
-    for (; b + tile_blocks <= n_blocks; b += tile_blocks)
+    for (; !in_order && b + tile_blocks <= n_blocks; b += tile_blocks)
       score_tile<Cached, n, tile_blocks>(at(b), s_stride, tile_q, q_stride, keys(b), dim);
     for (; b < n_blocks; ++b) score_tile<Cached, n, 1>(at(b), s_stride, tile_q, q_stride, keys(b), dim);
   });
@@ -167,11 +174,15 @@ inline void mix_columns(float* y, size_t y_stride, const float* p, size_t p_stri
 template <class Cached>
 inline void mix(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
                 const typename Cached::Element* v, size_t n_k, size_t dim, size_t d = 0) noexcept {
-  for_each_tile<max_tile_queries>(n_q, [=](size_t first, auto n) {
+  const auto tile = [=](size_t first, auto n) {
     constexpr size_t n_vecs = n * 8 <= max_tile_sums ? 8 : n * 4 <= max_tile_sums ? 4 : 2;
     mix_columns<Cached, n, n_vecs>(y + first * y_stride, y_stride, p + first * p_stride, p_stride, v, n_k,
                                    dim, d);
-  });
+  };
+  if (n_q <= max_tile_queries)
+    for_each_tile<in_order_queries>(n_q, tile);
+  else
+    for_each_tile<max_tile_queries>(n_q, tile);
 }
 
 }  // namespace
