@@ -221,9 +221,10 @@ inline void add_carried(float* y, const Tile& tile, size_t t) noexcept {
   store_rows<n_panels>(y, sums[0], tile);
 }
 
-// y: [n_tok, n_panels * 16], tokens y_stride apart. Holds the sums between stretches.
+// y: [n_tok, n_panels * 16], tokens y_stride apart. Holds the sums between stretches. Not inlined: GCC 12
+// would copy parts of the tile each time, by wide loads that wait for narrow stores.
 template <class Dot, class Groups, size_t n_panels, size_t n_tok>
-inline void multiply_rows(float* y, size_t y_stride, const Tile& tile) noexcept {
+[[gnu::noinline]] void multiply_rows(float* y, size_t y_stride, const Tile& tile) noexcept {
   RUNNEL_UNROLL
   for (size_t t = n_tok; t < 2 * n_tok; ++t) {  // of the next tile
     RUNNEL_UNROLL
@@ -294,18 +295,23 @@ inline void multiply_tokens(float* y, size_t y_stride, Tile tile, size_t n_left,
   }
 }
 
+// How many lines of each of the panels that come next are asked for at a time, so that all of them are there
+// when the tokens have passed. Too few tiles would wait for them instead.
+template <size_t max_tokens>
+inline size_t lines_ahead(const Stretch& stretch, size_t n_tok) noexcept {
+  constexpr size_t least_tiles = 2;
+  const size_t n_tiles = n_tok / max_tokens;
+  const size_t n_lines = (stretch.end - stretch.begin) * block_bytes / line_bytes;
+  return n_tiles < least_tiles ? 0 : n_lines / std::max<size_t>(1, n_tiles * n_fetches(stretch)) + 1;
+}
+
 // Rows from `begin` on, n_panels at a time. Where there is but one left, the others are replaced by it, and
 // their sums are not stored.
 template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
 inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                             const quant::PanelsI8& w, const Stretch& stretch, size_t begin) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
-  // So many that all of the next panels are there in time. Too few tiles would wait for them instead.
-  constexpr size_t least_tiles = 4;
-  const size_t n_tiles = n_tok / max_tokens;
-  const size_t n_lines = (stretch.end - stretch.begin) * block_bytes / line_bytes;
-  const size_t ahead_lines =
-      n_tiles < least_tiles ? 0 : n_lines / std::max<size_t>(1, n_tiles * n_fetches(stretch)) + 1;
+  const size_t ahead_lines = lines_ahead<max_tokens>(stretch, n_tok);
   for (; begin < w.shape.n_rows; begin += rows) {
     const size_t n_rows = std::min(rows, w.shape.n_rows - begin);
     const quant::PanelsI8 part = w.rows(begin, n_rows);
@@ -324,13 +330,14 @@ inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI
   }
 }
 
-// A single token, for which nothing but the memory counts: n_panels panels side by side, as far from each
-// other as can be, so that each place that is read moves on from panel to panel and never jumps. Returns the
-// rows that are done.
-template <class Dot, class Groups, size_t n_panels>
-inline size_t multiply_streams(float* y, const quant::ActivationsI8& x, const quant::PanelsI8& w,
-                               const Stretch& stretch) noexcept {
+// A few tokens, for which the memory counts most: n_panels panels side by side, as far from each other as can
+// be, so that each place that is read moves on from panel to panel and never jumps. Returns the rows that are
+// done.
+template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
+inline size_t multiply_streams(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                               const quant::PanelsI8& w, const Stretch& stretch) noexcept {
   const size_t n_each = w.shape.n_rows / panel_rows / n_panels;
+  const size_t ahead_lines = lines_ahead<max_tokens>(stretch, n_tok);
   for (size_t i = 0; i < n_each; ++i) {
     const quant::PanelsI8 first = w.rows(i * panel_rows, panel_rows);
     const Tile tile{.codes = first.codes,
@@ -339,22 +346,33 @@ inline size_t multiply_streams(float* y, const quant::ActivationsI8& x, const qu
                     .scales_stride = n_each * w.shape.panel_scales(),
                     .x = x,
                     .stretch = stretch,
-                    .y_panel_stride = n_each * panel_rows};
-    multiply_tile<Dot, Groups, n_panels, 1>(y + i * panel_rows, 0, tile, n_panels * panel_rows);
+                    .y_panel_stride = n_each * panel_rows,
+                    .ahead = first.codes + w.shape.panel_codes() + stretch.begin * block_bytes,
+                    .ahead_lines = i + 1 < n_each ? ahead_lines : 0};
+    multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + i * panel_rows, y_stride, tile, n_tok,
+                                                       n_panels * panel_rows);
   }
   return n_panels * n_each * panel_rows;
 }
+
+// With more of them the products count more than how the weights come from memory.
+constexpr size_t few_tokens = quant::i8_chunk;
 
 template <class Dot, class Groups>
 inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                      const quant::PanelsI8& w, const Stretch& stretch) noexcept {
   size_t begin = 0;
-  if (n_tok == 1) begin = multiply_streams<Dot, Groups, Dot::decode_panels>(y, x, w, stretch);
+  if (n_tok == 1) {
+    begin = multiply_streams<Dot, Groups, Dot::decode_panels, 1>(y, 0, x, n_tok, w, stretch);
+  } else if (n_tok <= few_tokens) {
+    begin =
+        multiply_streams<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch);
+  }
   multiply_panels<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch, begin);
 }
 
 // Columns go in stretches and tokens in passes, so that what all panels read stays in the L2 cache beside the
-// panels of a tile, and the weights come from memory once a pass. A single token goes in one stretch.
+// panels of a tile, and the weights come from memory once a pass. A few tokens go in one stretch.
 constexpr size_t stretch_blocks = 64;
 constexpr size_t pass_bytes = 18 * quant::i8_chunk * stretch_blocks * quant::i8_block;
 
@@ -371,7 +389,7 @@ template <class Dot, class Groups>
 inline void multiply_pass(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                           const quant::PanelsI8& w) noexcept {
   const size_t n_blocks = quant::i8_blocks(x.n_cols);
-  const size_t step = n_tok == 1 ? std::max(size_t{1}, n_blocks) : stretch_blocks;
+  const size_t step = n_tok <= few_tokens ? std::max(size_t{1}, n_blocks) : stretch_blocks;
   size_t begin = 0;
   do {  // once where there are no columns: all sums are zero
     const size_t end = std::min(begin + step, n_blocks);

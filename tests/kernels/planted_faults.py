@@ -51,6 +51,10 @@ FAULTS = [
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (tile.is_first()) {", "if (true) {", "matmul_i8"),  # stretches
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (!tile.is_last()) return;", "", "matmul_i8"),
     ("avx512vnni", "simd/int8/matmul.h", "if (!is_whole && !is_first) {", "if (false) {", "matmul_i8"),
+    ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "(y + i * panel_rows, y_stride, tile, n_tok,", "(y, y_stride, tile, n_tok,",
+     "matmul_i8"),  # a few tokens
+    ("avx2 avx512vnni", "simd/int8/matmul.h", ".y_panel_stride = n_each * panel_rows", ".y_panel_stride = panel_rows",
+     "matmul_i8"),
     ("dotprod", "simd/int8/dot_dotprod.h", "vdotq_laneq_s32(sums[t][v], w, x[t]", "vdotq_laneq_s32(sums[0][v], w, x[t]",
      "matmul_i8"),
     ("dotprod i8mm", "simd/int8/dot_dotprod.h", "integral_constant<int, 3>", "integral_constant<int, 2>", "matmul_i8"),
