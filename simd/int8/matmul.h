@@ -362,7 +362,7 @@ template <class Dot, class Groups>
 inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                      const quant::PanelsI8& w, const Stretch& stretch) noexcept {
   size_t begin = 0;
-  if (n_tok == 1) {
+  if (n_tok == 1) {  // stride 0: no next token's outputs to ask for
     begin = multiply_streams<Dot, Groups, Dot::decode_panels, 1>(y, 0, x, n_tok, w, stretch);
   } else if (n_tok <= few_tokens) {
     begin =
