@@ -10,9 +10,10 @@ namespace {
 // Scores are held for a run of keys at a time, in rows of so many.
 constexpr std::size_t score_stride = KeyRun::max;
 constexpr std::size_t tile_rows = 32;  // queries that share one pass over the keys
-// A single token's keys are dealt to the threads in splits of this many, whatever the number of threads. What
-// each split leaves for the end is written and read again, so there should be few.
-constexpr std::int64_t split = 1024;
+// A single token's keys are dealt to the threads in splits of so many slots of the ring, whatever the number
+// of threads: whole runs, which follow each other in memory. What each split leaves for the end is written
+// and read again, so there should be few.
+constexpr std::size_t split = 4 * KeyRun::max;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -30,21 +31,7 @@ std::vector<float> alibi_slopes(std::size_t n_head, float max_bias) {
   return slopes;
 }
 
-std::int64_t n_splits(std::int64_t n_keys) { return (n_keys + split - 1) / split; }
-
-std::int64_t n_keys(const Visible& v) {
-  return v.prefix_end - v.prefix_begin + v.window_end - v.window_begin;
-}
-
-// The part of what is visible that lies in [begin, end), counted from its first key.
-Visible part(const Visible& v, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n_prefix = v.prefix_end - v.prefix_begin;
-  const auto prefix_at = [&](std::int64_t i) { return v.prefix_begin + std::min(i, n_prefix); };
-  const auto window_at = [&](std::int64_t i) {
-    return v.window_begin + std::clamp<std::int64_t>(i - n_prefix, 0, v.window_end - v.window_begin);
-  };
-  return {prefix_at(begin), prefix_at(end), window_at(begin), window_at(end)};
-}
+std::size_t n_splits(std::size_t n_slots) { return std::max<std::size_t>(1, (n_slots + split - 1) / split); }
 
 // What any token of a run of tokens sees.
 Visible together(const Visible& a, const Visible& b) {
@@ -63,7 +50,7 @@ Attention::Attention(const Model& model, const simd::Kernels& kernels, const Cac
   if (model.family().positions == Positions::alibi)
     slopes_ = alibi_slopes(shape.n_head, shape.alibi_max_bias);
   resize_team(n_threads);
-  const auto splits = static_cast<std::size_t>(n_splits(size.n_prefix + size.window));
+  const std::size_t splits = n_splits(static_cast<std::size_t>(size.n_prefix + size.window + size.batch));
   if (splits > 1) partial_.resize(shape.n_head * splits * (shape.head_dim_v + 2));
 }
 
@@ -81,7 +68,8 @@ void Attention::resize_team(std::size_t n_threads) {
 
 void Attention::run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
                     Rows out) noexcept {
-  if (queries.n_tok == 1 && !observer_ && n_splits(n_keys(cache.visible(layer, queries.first))) > 1)
+  const std::size_t n_slots = cache.n_slots(layer, cache.visible(layer, queries.first));
+  if (queries.n_tok == 1 && !observer_ && n_splits(n_slots) > 1)
     run_split(thread, cache, layer, queries, out);
   else
     run_tiles(thread, cache, layer, queries, out);
@@ -104,7 +92,7 @@ void Attention::run_tiles(Thread& thread, const KvCache& cache, std::size_t laye
     const Visible all = together(cache.visible(layer, first),
                                  cache.visible(layer, first + static_cast<std::int64_t>(tile.n_tokens) - 1));
     load_queries(tile, s);
-    attend(cache, layer, tile, all, s);
+    attend(cache, layer, tile, all, {0, cache.n_slots(layer, all)}, s);
     if (observer_) show_prefix_mass(layer, tile, s);
     for (std::size_t r = 0; r < tile.n_rows; ++r) {
       const std::size_t head = tile.head_kv * group_ + r % group_;
@@ -116,14 +104,14 @@ void Attention::run_tiles(Thread& thread, const KvCache& cache, std::size_t laye
   }
 }
 
-// One token with many keys: a task is a KV head and a split of the keys; the partial results are then joined
-// in order.
+// One token with many keys: a task is a KV head and a split of the keys, the prefix with the first; the
+// partial results are then joined in order.
 void Attention::run_split(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
                           Rows out) noexcept {
   const Shape& shape = model_.shape();
   const std::size_t dim = shape.head_dim_v, partial_size = dim + 2;
   const Visible all = cache.visible(layer, queries.first);
-  const auto splits = static_cast<std::size_t>(n_splits(n_keys(all)));
+  const std::size_t splits = n_splits(cache.n_slots(layer, all));
   const auto partial = [&](std::size_t head, std::size_t i) {
     return partial_.data() + (head * splits + i) * partial_size;
   };
@@ -132,9 +120,8 @@ void Attention::run_split(Thread& thread, const KvCache& cache, std::size_t laye
   for (std::size_t task = tasks.begin; task < tasks.end; ++task) {
     const std::size_t i = task % splits;
     const Tile tile{task / splits, 0, 1, group_, &queries};
-    const auto begin = static_cast<std::int64_t>(i) * split;
     load_queries(tile, s);
-    attend(cache, layer, tile, part(all, begin, begin + split), s);
+    attend(cache, layer, tile, all, {i * split, (i + 1) * split}, s);
     for (std::size_t r = 0; r < group_; ++r) {
       float* p = partial(tile.head_kv * group_ + r, i);
       std::copy_n(s.mixed.data() + r * dim, dim, p);
@@ -186,7 +173,19 @@ void Attention::load_queries(const Tile& tile, Scratch& s) noexcept {
 }
 
 void Attention::attend(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all,
-                       Scratch& s) noexcept {
+                       Range slots, Scratch& s) noexcept {
+  if (slots.begin == 0) attend_prefix(cache, layer, tile, all, s);
+  for (const PositionRange& part : cache.window_in(layer, all, slots)) {
+    for (std::int64_t i = part.begin; i < part.end;) {
+      const KeyRun run = cache.window_run(layer, tile.head_kv, i, part.end);
+      attend_run(cache, layer, tile, run, false, i, s);
+      i += static_cast<std::int64_t>(run.n);
+    }
+  }
+}
+
+void Attention::attend_prefix(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all,
+                              Scratch& s) noexcept {
   for (std::int64_t i = all.prefix_begin; i < all.prefix_end;) {
     const KeyRun run = cache.prefix_run(layer, tile.head_kv, i, all.prefix_end);
     attend_run(cache, layer, tile, run, true, i, s);
@@ -195,11 +194,6 @@ void Attention::attend(const KvCache& cache, std::size_t layer, const Tile& tile
   if (observer_) {
     s.prefix_max = s.max;
     s.prefix_sum = s.sum;
-  }
-  for (std::int64_t i = all.window_begin; i < all.window_end;) {
-    const KeyRun run = cache.window_run(layer, tile.head_kv, i, all.window_end);
-    attend_run(cache, layer, tile, run, false, i, s);
-    i += static_cast<std::int64_t>(run.n);
   }
 }
 

@@ -51,8 +51,11 @@ class Attention {
   void run_split(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
                  Rows out) noexcept;
   void load_queries(const Tile& tile, Scratch& s) noexcept;
-  void attend(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all,
+  // The part of `all` that lies in some slots of the ring, the prefix with the first of them.
+  void attend(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all, Range slots,
               Scratch& s) noexcept;
+  void attend_prefix(const KvCache& cache, std::size_t layer, const Tile& tile, const Visible& all,
+                     Scratch& s) noexcept;
   void attend_run(const KvCache& cache, std::size_t layer, const Tile& tile, const KeyRun& run,
                   bool is_prefix, std::int64_t first_key, Scratch& s) noexcept;
   void score(const KeyRun& run, const float* q, std::size_t n_rows, float* scores) const noexcept;

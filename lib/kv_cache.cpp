@@ -240,6 +240,26 @@ Visible KvCache::visible(std::size_t layer, std::int64_t position) const {
   return v;
 }
 
+std::size_t KvCache::n_slots(std::size_t layer, const Visible& all) const {
+  const std::int64_t ring = layers_[layer].ring;
+  const std::int64_t first = (all.window_begin - size_.n_prefix) % ring;
+  return static_cast<std::size_t>(std::min(first + all.window_end - all.window_begin, ring));
+}
+
+std::array<PositionRange, 2> KvCache::window_in(std::size_t layer, const Visible& all, Range slots) const {
+  const std::int64_t ring = layers_[layer].ring;
+  // The positions that lie, or lay, in slot 0 for the older and the newer tokens.
+  const std::int64_t older = all.window_begin - (all.window_begin - size_.n_prefix) % ring;
+  const std::int64_t newer = older + ring;
+  const auto in_slots = [&](std::int64_t slot_0, std::int64_t begin, std::int64_t end) {
+    begin = std::max(begin, slot_0 + static_cast<std::int64_t>(slots.begin));
+    end = std::min(end, slot_0 + static_cast<std::int64_t>(slots.end));
+    return PositionRange{begin, std::max(begin, end)};
+  };
+  return {in_slots(newer, newer, all.window_end),
+          in_slots(older, all.window_begin, std::min(newer, all.window_end))};
+}
+
 void KvCache::store(const simd::Kernels& kernels, std::size_t layer, std::size_t head, std::int64_t position,
                     const float* k, const float* v) noexcept {
   const LayerSlots& slots = layers_[layer];

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "lib/model.h"
+#include "lib/range.h"
 #include "lib/settings.h"
 #include "simd/kernels.h"
 
@@ -37,6 +38,10 @@ struct Visible {
   std::int64_t window_begin, window_end;
 };
 
+struct PositionRange {
+  std::int64_t begin, end;
+};
+
 // Numbers of some type, in int8 with a scale for each key or value.
 struct CachedNumbers {
   CacheType type;
@@ -51,7 +56,7 @@ struct CachedNumbers {
 struct KeyRun {
   // Keys; runs end where slots are multiples of it. Each run comes from memory as one piece; the scores of a
   // tile of queries for it stay in the L1 cache.
-  static constexpr std::size_t max = 256;
+  static constexpr std::size_t max = simd::run_keys;
 
   CachedNumbers keys;    // from the first block on, scales likewise
   CachedNumbers values;  // in int8 from the first block on, scales likewise
@@ -96,6 +101,12 @@ class KvCache {
   std::int64_t window_begin(std::int64_t position) const;
   std::int64_t cache_position(std::int64_t position) const;
   Visible visible(std::size_t layer, std::int64_t position) const;
+
+  // Slots of a layer's ring, from the first on, among which the window lies.
+  std::size_t n_slots(std::size_t layer, const Visible& all) const;
+  // The part of the window in some of them, as it lies in memory: where the ring has begun anew, the newer
+  // tokens come before the older.
+  std::array<PositionRange, 2> window_in(std::size_t layer, const Visible& all, Range slots) const;
 
   // k: [head_dim], v: [head_dim_v] of one KV head, rotated at the token's position.
   void store(const simd::Kernels& kernels, std::size_t layer, std::size_t head, std::int64_t position,

@@ -14,7 +14,8 @@ constexpr size_t factor_rows = 8;
 constexpr size_t cached_line = block_keys * dot_bytes;
 
 // done(i, dots) for each of n_q rows, tile_rows at a time: of the n_lines lines from line(step) on. Asks once
-// for what lies `ahead` of each of them.
+// for what lies `ahead` of each of them: a run of keys or values, so that the next run comes from memory at
+// the pace that this one is read, and none is asked for twice or left out where runs are short.
 template <class Numbers, size_t tile_rows, size_t n_lines, class Line, class Done>
 inline void multiply_lines(const Factors<Numbers>* rows, size_t n_q, size_t n_steps, size_t ahead, Line line,
                            Done done) noexcept {
@@ -55,8 +56,7 @@ template <class Numbers>
 void scores_i8_dots(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,
                     const std::int8_t* k, const float* k_scales, size_t n_blocks, size_t dim) noexcept {
   if (dim > max_factors) return scores_of_i8(s, s_stride, q, q_stride, n_q, k, k_scales, n_blocks, dim);
-  // The keys of the next call most likely, at the pace that these are read.
-  const size_t ahead = std::max(bytes_ahead, n_blocks * key_block<CachedI8>(dim));
+  const size_t ahead = run_keys * dim;
   for (size_t i = 0; i < n_q; i += factor_rows)
     score_rows<Numbers>(s + i * s_stride, s_stride, q + i * q_stride, q_stride,
                         std::min(factor_rows, n_q - i), k, k_scales, n_blocks, dim, i > 0 ? 0 : ahead);
@@ -96,8 +96,7 @@ template <class Numbers>
 void mix_i8_dots(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
                  size_t n_k, size_t dim) noexcept {
   for (size_t j = 0; j < n_k; j += max_factors) {
-    const size_t n = std::min(max_factors, n_k - j);
-    const size_t ahead = std::max(bytes_ahead, n * dim);
+    const size_t n = std::min(max_factors, n_k - j), ahead = run_keys * dim;
     for (size_t i = 0; i < n_q; i += factor_rows)
       mix_rows<Numbers>(y + i * y_stride, y_stride, p + i * p_stride + j, p_stride,
                         std::min(factor_rows, n_q - i), v + j * dim, n, dim, i > 0 ? 0 : ahead);
