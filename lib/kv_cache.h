@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/io/output.h"
 #include "lib/model.h"
 #include "lib/range.h"
 #include "lib/settings.h"
@@ -120,11 +121,12 @@ class KvCache {
     std::vector<std::int64_t> layers;  // and of the oldest each layer still has: later with a native window
   };
   Held held() const;
-  std::vector<std::byte> held_bytes() const;        // all their keys and values, in order
   bool sees_whole_window(std::size_t layer) const;  // no native window is shorter
+  // All keys and values of such tokens in this cache's types: UINT64_MAX where they are beyond that.
+  std::uint64_t held_bytes(const Held& held) const;
+  // Those of held(), in order, a few at a time.
+  Result<void> give_held(const TakeBytes& take) const;
 
-  // Whether that is the size of all those keys and values in this cache's types.
-  bool fits(const Held& held, std::uint64_t n_bytes) const;
   // Takes over what another cache with the same sum of prefix and window held; its batches may have been
   // others. Fails as restart() does.
   void restore(const Held& held, std::span<const std::byte> bytes);
@@ -181,7 +183,7 @@ class KvCache {
   };
   std::array<HeldStore, 4> held_stores(const LayerSlots& layer, std::int64_t position,
                                        std::int64_t begin) const;
-  std::byte* save(const HeldStore& part, std::byte* to) const;
+  Result<void> give(const HeldStore& part, const TakeBytes& take) const;
   const std::byte* restore(const HeldStore& part, const std::byte* from);
 
   void allocate(std::int64_t n_bytes);

@@ -10,6 +10,8 @@
 namespace runnel {
 namespace {
 
+constexpr std::size_t piece_vectors = 512;  // of one head, that are given out at a time
+
 struct SlotRun {
   std::size_t slot, n;
 };
@@ -100,43 +102,9 @@ KvCache::Held KvCache::held() const {
 
 bool KvCache::sees_whole_window(std::size_t layer) const { return layers_[layer].native >= size_.window; }
 
-std::vector<std::byte> KvCache::held_bytes() const {
-  const Held now = held();
-  std::size_t n_bytes = 0;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    for (const HeldStore& part : held_stores(layers_[i], position_, now.layers[i]))
-      n_bytes += model_->shape().n_head_kv * static_cast<std::size_t>(part.n) * part.store->saved_bytes();
-  }
-  std::vector<std::byte> bytes(n_bytes);
-  std::byte* to = bytes.data();
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    for (const HeldStore& part : held_stores(layers_[i], position_, now.layers[i])) to = save(part, to);
-  }
-  return bytes;
-}
-
-std::byte* KvCache::save(const HeldStore& part, std::byte* to) const {
-  const Store& store = *part.store;
-  if (part.n == 0) return to;
-  const auto runs = slot_runs(static_cast<std::size_t>(part.first) % store.n_slots,
-                              static_cast<std::size_t>(part.n), store.n_slots);
-  for (std::size_t head = 0; head < model_->shape().n_head_kv; ++head) {
-    for (const SlotRun& run : runs) {
-      store.copy_out(data_, head, run.slot, run.n, to);
-      to += run.n * store.vector_bytes();
-    }
-    if (store.type != CacheType::i8) continue;
-    for (const SlotRun& run : runs) {
-      const std::span<const float> scales = store.scales(data_, head, run.slot, run.n);
-      to = std::copy_n(std::as_bytes(scales).begin(), scales.size_bytes(), to);
-    }
-  }
-  return to;
-}
-
-bool KvCache::fits(const Held& held, std::uint64_t n_bytes) const {
+std::uint64_t KvCache::held_bytes(const Held& held) const {
   // Only widths and types matter here, not where this cache's prefix ends at the moment.
-  const std::size_t n_head = model_->shape().n_head_kv;
+  std::uint64_t n_bytes = 0;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const auto n_pinned = static_cast<std::uint64_t>(std::min(held.position, held.n_prefix));
     const auto n_window =
@@ -146,12 +114,43 @@ bool KvCache::fits(const Held& held, std::uint64_t n_bytes) const {
                                    {&layer.prefix_values, n_pinned},
                                    {&layer.ring_keys, n_window},
                                    {&layer.ring_values, n_window}}) {
-      const std::uint64_t each = n_head * store->saved_bytes();
-      if (n > n_bytes / each) return false;
-      n_bytes -= n * each;
+      const std::uint64_t each = model_->shape().n_head_kv * store->saved_bytes();
+      if (n > (UINT64_MAX - n_bytes) / each) return UINT64_MAX;
+      n_bytes += n * each;
     }
   }
-  return n_bytes == 0;
+  return n_bytes;
+}
+
+Result<void> KvCache::give_held(const TakeBytes& take) const {
+  const Held now = held();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    for (const HeldStore& part : held_stores(layers_[i], position_, now.layers[i]))
+      RUNNEL_TRY(give(part, take));
+  }
+  return {};
+}
+
+Result<void> KvCache::give(const HeldStore& part, const TakeBytes& take) const {
+  const Store& store = *part.store;
+  if (part.n == 0) return {};
+  const auto runs = slot_runs(static_cast<std::size_t>(part.first) % store.n_slots,
+                              static_cast<std::size_t>(part.n), store.n_slots);
+  const std::size_t vector_bytes = store.vector_bytes();
+  std::vector<std::byte> piece(piece_vectors * vector_bytes);
+  for (std::size_t head = 0; head < model_->shape().n_head_kv; ++head) {
+    for (const SlotRun& run : runs) {
+      for (std::size_t i = 0; i < run.n; i += piece_vectors) {
+        const std::size_t n = std::min(piece_vectors, run.n - i);
+        store.copy_out(data_, head, run.slot + i, n, piece.data());
+        RUNNEL_TRY(take(std::span(piece).first(n * vector_bytes)));
+      }
+    }
+    if (store.type != CacheType::i8) continue;
+    for (const SlotRun& run : runs)
+      RUNNEL_TRY(take(std::as_bytes(store.scales(data_, head, run.slot, run.n))));
+  }
+  return {};
 }
 
 void KvCache::restore(const Held& held, std::span<const std::byte> bytes) {

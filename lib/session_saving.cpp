@@ -38,15 +38,14 @@ auto stat_fields(Stats& stats) {
 
 Result<void> Session::save(const std::string& path, const SavedFieldWriter* chat) const {
   const SavedFieldWriter settings = saved_settings(), stream = saved_stream(), sampler = saved_sampler();
-  const std::vector<std::byte> cache = cache_.held_bytes();
-  std::vector<SectionParts> sections = {{SectionId::settings, {settings.bytes()}},
-                                        {SectionId::stream, {stream.bytes()}},
-                                        {SectionId::sampler, {sampler.bytes()}},
-                                        {SectionId::logits, {}},
-                                        {SectionId::cache, {cache}}};
-  if (last_logits_)
-    sections[3].parts.push_back(std::as_bytes(std::span(last_logits_, model_->shape().n_vocab)));
-  if (chat) sections.push_back({SectionId::chat, {chat->bytes()}});
+  std::span<const std::byte> logits;
+  if (last_logits_) logits = std::as_bytes(std::span(last_logits_, model_->shape().n_vocab));
+  std::vector<SectionSource> sections = {
+      section_of(SectionId::settings, settings.bytes()), section_of(SectionId::stream, stream.bytes()),
+      section_of(SectionId::sampler, sampler.bytes()), section_of(SectionId::logits, logits),
+      SectionSource{SectionId::cache, cache_.held_bytes(cache_.held()),
+                    [this](const TakeBytes& take) { return cache_.give_held(take); }}};
+  if (chat) sections.push_back(section_of(SectionId::chat, chat->bytes()));
   return write_saved(path, model_hash(model_->file()), sections);
 }
 
@@ -97,11 +96,8 @@ Result<Session::Saved> Session::read_saved(const SavedFile& file) const {
   RUNNEL_ASSIGN(saved.logits,
                 logits.rest("logits", logits.n_left() == 0 ? 0 : model_->shape().n_vocab * sizeof(float)));
   RUNNEL_ASSIGN(SavedFieldReader cache, file.section(SectionId::cache));
-  const std::uint64_t n_bytes = cache.n_left();
-  if (!cache_.fits(saved.cache, n_bytes))
-    return cache.bad("keys and values", "those of the tokens that section stream names",
-                     std::to_string(n_bytes) + " bytes");
-  RUNNEL_ASSIGN(saved.cache_bytes, cache.rest("keys and values", n_bytes));
+  RUNNEL_ASSIGN(saved.cache_bytes, cache.rest("keys and values of the tokens that section stream names",
+                                              cache_.held_bytes(saved.cache)));
   return saved;
 }
 

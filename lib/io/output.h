@@ -2,12 +2,16 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
 #include "lib/result.h"
 
 namespace runnel {
+
+// Takes the next of the bytes that somebody has to give; an error ends the giving.
+using TakeBytes = std::function<Result<void>(std::span<const std::byte> bytes)>;
 
 class Output {
  public:

@@ -47,30 +47,44 @@ std::uint64_t hash_of(std::span<const std::byte> bytes) {
   return hash.digest();
 }
 
-std::uint64_t n_bytes(const SectionParts& section) {
-  std::uint64_t n = 0;
-  for (const auto& part : section.parts) n += part.size();
-  return n;
-}
-
-std::string header_of(std::uint64_t model_hash, std::span<const SectionParts> sections) {
+std::string header_of(std::uint64_t model_hash, std::span<const SectionSource> sections) {
   std::uint64_t n_total = header_bytes + sections.size() * (entry_bytes + hash_bytes) + hash_bytes;
-  for (const SectionParts& section : sections) n_total += n_bytes(section);
+  for (const SectionSource& section : sections) n_total += section.n_bytes;
   std::string header(magic);
   append(header, saved_version);
   append(header, static_cast<std::uint32_t>(sections.size()));
   append(header, model_hash);
   append(header, n_total);
-  for (const SectionParts& section : sections) {
+  for (const SectionSource& section : sections) {
     append(header, static_cast<std::uint32_t>(section.id));
     append(header, std::uint32_t{0});
-    append(header, n_bytes(section));
+    append(header, section.n_bytes);
   }
   append(header, hash_of(std::as_bytes(std::span(header))));
   return header;
 }
 
+// The bytes, and their hash.
+Result<void> write_section(AtomicFile& file, const SectionSource& section) {
+  Xxh64 hash;
+  const std::uint64_t begin = file.n_bytes();
+  RUNNEL_TRY(section.give([&](std::span<const std::byte> bytes) {
+    hash.update(bytes);
+    return file.write(bytes);
+  }));
+  if (const std::uint64_t written = file.n_bytes() - begin; written != section.n_bytes)
+    return error(RUNNEL_INTERNAL, "%s: section %s: %llu bytes were announced, %llu written",
+                 file.path().c_str(), section_name(section.id),
+                 static_cast<unsigned long long>(section.n_bytes), static_cast<unsigned long long>(written));
+  const std::array<std::uint64_t, 1> digest = {hash.digest()};
+  return file.write(std::as_bytes(std::span(digest)));
+}
+
 }  // namespace
+
+SectionSource section_of(SectionId id, std::span<const std::byte> bytes) {
+  return {id, bytes.size(), [bytes](const TakeBytes& take) { return take(bytes); }};
+}
 
 const char* section_name(SectionId id) {
   const SectionInfo* info = find_info(static_cast<std::uint32_t>(id));
@@ -78,19 +92,11 @@ const char* section_name(SectionId id) {
 }
 
 Result<void> write_saved(const std::string& path, std::uint64_t model_hash,
-                         std::span<const SectionParts> sections) {
+                         std::span<const SectionSource> sections) {
   RUNNEL_ASSIGN(AtomicFile file, AtomicFile::create(path, {}));
   const std::string header = header_of(model_hash, sections);
   RUNNEL_TRY(file.write(std::as_bytes(std::span(header))));
-  for (const SectionParts& section : sections) {
-    Xxh64 hash;
-    for (const auto& part : section.parts) {
-      hash.update(part);
-      RUNNEL_TRY(file.write(part));
-    }
-    const std::array<std::uint64_t, 1> digest = {hash.digest()};
-    RUNNEL_TRY(file.write(std::as_bytes(std::span(digest))));
-  }
+  for (const SectionSource& section : sections) RUNNEL_TRY(write_section(file, section));
   return file.commit();
 }
 

@@ -13,11 +13,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lib/io/mapped_file.h"
+#include "lib/io/output.h"
 #include "lib/result.h"
 #include "lib/saved/saved_fields.h"
 
@@ -28,14 +30,17 @@ constexpr std::uint32_t saved_version = 1;
 enum class SectionId : std::uint32_t { settings = 1, stream, sampler, logits, cache, chat };
 const char* section_name(SectionId id);
 
-struct SectionParts {
+// A section that is to be written: its size, and what gives out its bytes from front to back.
+struct SectionSource {
   SectionId id;
-  std::vector<std::span<const std::byte>> parts;  // what it consists of, in order
+  std::uint64_t n_bytes;
+  std::function<Result<void>(const TakeBytes& take)> give;
 };
+SectionSource section_of(SectionId id, std::span<const std::byte> bytes);  // which have to stay
 
 // The file appears under its name when it is complete; until then, and after an error, an older one stays.
 Result<void> write_saved(const std::string& path, std::uint64_t model_hash,
-                         std::span<const SectionParts> sections);
+                         std::span<const SectionSource> sections);
 
 // A session file whose sizes fit together and whose hashes are right. Of what it says nothing else is
 // checked.

@@ -80,9 +80,13 @@ TEST_F(SavedFileTest, gives_back_what_was_written) {
   out.text("caf\xc3\xa9");
   out.integers(std::array<std::int64_t, 2>{7, 8});
   out.tokens(std::array<Token, 3>{1, 2, 3});
-  const std::vector<SectionParts> sections = {{SectionId::stream, {out.bytes()}},
-                                              {SectionId::cache, {bytes_of("one"), bytes_of("two")}},
-                                              {SectionId::logits, {}}};
+  const auto in_two_pieces = [](const TakeBytes& take) -> Result<void> {
+    RUNNEL_TRY(take(bytes_of("one")));
+    return take(bytes_of("two"));
+  };
+  const std::vector<SectionSource> sections = {section_of(SectionId::stream, out.bytes()),
+                                               {SectionId::cache, 6, in_two_pieces},
+                                               section_of(SectionId::logits, {})};
   ASSERT_TRUE(write_saved(path_, 42, sections));
   const auto file = SavedFile::open(path_);
   ASSERT_TRUE(file) << file.error().message;
@@ -105,6 +109,24 @@ TEST_F(SavedFileTest, gives_back_what_was_written) {
   ASSERT_TRUE(rest);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(rest->data()), rest->size()), "onetwo");
   EXPECT_EQ(file->section(SectionId::logits)->n_left(), 0u);
+}
+
+TEST_F(SavedFileTest, what_cannot_be_given_whole_leaves_the_older_file) {
+  const std::vector<SectionSource> good = {section_of(SectionId::logits, bytes_of("old"))};
+  ASSERT_TRUE(write_saved(path_, 42, good));
+  const auto fails = [](const TakeBytes& take) -> Result<void> {
+    RUNNEL_TRY(take(bytes_of("half")));
+    return error(RUNNEL_INTERNAL, "no more of it");
+  };
+  const std::vector<SectionSource> broken = {{SectionId::logits, 8, fails}};
+  EXPECT_EQ(write_saved(path_, 42, broken).error().message, "no more of it");
+  const auto gives_half = [](const TakeBytes& take) { return take(bytes_of("half")); };
+  const std::vector<SectionSource> half = {{SectionId::logits, 8, gives_half}};
+  EXPECT_EQ(write_saved(path_, 42, half).error().message,
+            path_.string() + ": section logits: 8 bytes were announced, 4 written");
+  const auto file = SavedFile::open(path_);
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->section(SectionId::logits)->n_left(), 3u);
 }
 
 TEST_F(SavedFileTest, fields_out_of_range_are_refused_by_name_and_place) {
