@@ -1,16 +1,19 @@
-// Vectors that begin at a cache line. A line is as wide as the widest registers: what lies across two lines
+// Memory that begins at a cache line. A line is as wide as the widest registers: what lies across two lines
 // takes two accesses.
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <new>
 #include <vector>
 
 namespace runnel {
 
+constexpr std::size_t cache_line = 64;  // bytes
+
 template <class T>
 struct CacheLineAllocator {
   using value_type = T;
-  static constexpr std::align_val_t alignment{64};
+  static constexpr std::align_val_t alignment{cache_line};
 
   CacheLineAllocator() = default;
   template <class U>
@@ -23,5 +26,15 @@ struct CacheLineAllocator {
 
 template <class T>
 using AlignedVector = std::vector<T, CacheLineAllocator<T>>;
+
+struct CacheLineDelete {
+  void operator()(std::byte* p) const noexcept { ::operator delete (p, std::align_val_t{cache_line}); }
+};
+
+// n bytes that nobody writes first: pages that are never used take no memory.
+using AlignedBytes = std::unique_ptr<std::byte[], CacheLineDelete>;
+inline AlignedBytes aligned_bytes(std::size_t n) {
+  return AlignedBytes(static_cast<std::byte*>(::operator new (n, std::align_val_t{cache_line})));
+}
 
 }  // namespace runnel

@@ -6,8 +6,6 @@
 namespace runnel {
 namespace {
 
-constexpr std::size_t alignment = 64;  // a cache line, and the widest vector
-
 std::size_t bytes_of(CacheType type) {
   switch (type) {
     case CacheType::f32:
@@ -111,7 +109,7 @@ std::size_t KvCache::lay_out(const Model& model, const CacheSize& size, CacheTyp
   std::size_t end = 0;
   const auto take = [&](std::size_t n_bytes) {
     const std::size_t begin = end;
-    end += (n_bytes + alignment - 1) / alignment * alignment;
+    end += filled_up(n_bytes, cache_line);
     return begin;
   };
   const auto store = [&](CacheType store_type, std::int64_t slots, std::size_t width, Layout layout) {
@@ -160,10 +158,7 @@ KvCache::KvCache(const Model& model, const CacheSize& size, CacheType type)
 
 void KvCache::allocate(std::int64_t n_bytes) {
   if (n_bytes == INT64_MAX) throw std::bad_alloc();
-  std::size_t space = static_cast<std::size_t>(n_bytes) + alignment;
-  memory_ = std::make_unique_for_overwrite<std::byte[]>(space);
-  void* start = memory_.get();
-  data_ = static_cast<std::byte*>(std::align(alignment, static_cast<std::size_t>(n_bytes), start, space));
+  data_ = aligned_bytes(static_cast<std::size_t>(n_bytes));
   n_bytes_ = n_bytes;
 }
 
@@ -265,8 +260,8 @@ void KvCache::store(const simd::Kernels& kernels, std::size_t layer, std::size_t
   const LayerSlots& slots = layers_[layer];
   const bool is_prefix = position < size_.n_prefix;
   const auto slot = static_cast<std::size_t>(is_prefix ? position : (position - size_.n_prefix) % slots.ring);
-  (is_prefix ? slots.prefix_keys : slots.ring_keys).put(kernels, data_, head, slot, k);
-  (is_prefix ? slots.prefix_values : slots.ring_values).put(kernels, data_, head, slot, v);
+  (is_prefix ? slots.prefix_keys : slots.ring_keys).put(kernels, data_.get(), head, slot, k);
+  (is_prefix ? slots.prefix_values : slots.ring_values).put(kernels, data_.get(), head, slot, v);
 }
 
 namespace {
@@ -280,16 +275,17 @@ KeyRun run_at(std::size_t slot, std::size_t n, const CachedNumbers& keys, const 
 KeyRun KvCache::prefix_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const {
   const LayerSlots& slots = layers_[layer];
   const auto slot = static_cast<std::size_t>(begin);
-  return run_at(slot, static_cast<std::size_t>(end - begin), slots.prefix_keys.block_at(data_, head, slot),
-                slots.prefix_values.block_at(data_, head, slot));
+  return run_at(slot, static_cast<std::size_t>(end - begin),
+                slots.prefix_keys.block_at(data_.get(), head, slot),
+                slots.prefix_values.block_at(data_.get(), head, slot));
 }
 
 KeyRun KvCache::window_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const {
   const LayerSlots& slots = layers_[layer];
   const auto slot = static_cast<std::size_t>((begin - size_.n_prefix) % slots.ring);
   const auto n = std::min(static_cast<std::size_t>(end - begin), static_cast<std::size_t>(slots.ring) - slot);
-  return run_at(slot, n, slots.ring_keys.block_at(data_, head, slot),
-                slots.ring_values.block_at(data_, head, slot));
+  return run_at(slot, n, slots.ring_keys.block_at(data_.get(), head, slot),
+                slots.ring_values.block_at(data_.get(), head, slot));
 }
 
 }  // namespace runnel

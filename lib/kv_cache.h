@@ -15,10 +15,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "lib/aligned.h"
 #include "lib/io/output.h"
 #include "lib/model.h"
 #include "lib/range.h"
@@ -197,8 +197,7 @@ class KvCache {
   std::vector<LayerSlots> layers_;
   const Model* model_;
   std::int64_t n_bytes_ = 0;  // of data_
-  std::unique_ptr<std::byte[]> memory_;
-  std::byte* data_ = nullptr;  // in memory_, aligned
+  AlignedBytes data_;
   std::int64_t position_ = 0;
   std::int64_t oldest_ = 0;  // window positions before this were evicted, or overwritten in the longest ring
 };

@@ -142,13 +142,13 @@ Result<void> KvCache::give(const HeldStore& part, const TakeBytes& take) const {
     for (const SlotRun& run : runs) {
       for (std::size_t i = 0; i < run.n; i += piece_vectors) {
         const std::size_t n = std::min(piece_vectors, run.n - i);
-        store.copy_out(data_, head, run.slot + i, n, piece.data());
+        store.copy_out(data_.get(), head, run.slot + i, n, piece.data());
         RUNNEL_TRY(take(std::span(piece).first(n * vector_bytes)));
       }
     }
     if (store.type != CacheType::i8) continue;
     for (const SlotRun& run : runs)
-      RUNNEL_TRY(take(std::as_bytes(store.scales(data_, head, run.slot, run.n))));
+      RUNNEL_TRY(take(std::as_bytes(store.scales(data_.get(), head, run.slot, run.n))));
   }
   return {};
 }
@@ -176,13 +176,13 @@ const std::byte* KvCache::restore(const HeldStore& part, const std::byte* from) 
   for (std::size_t head = 0; head < model_->shape().n_head_kv; ++head) {
     from += n_skipped * store.vector_bytes();
     for (const SlotRun& run : runs) {
-      store.copy_in(data_, head, run.slot, run.n, from);
+      store.copy_in(data_.get(), head, run.slot, run.n, from);
       from += run.n * store.vector_bytes();
     }
     if (store.type != CacheType::i8) continue;
     from += n_skipped * sizeof(float);
     for (const SlotRun& run : runs) {
-      const std::span<float> scales = store.scales(data_, head, run.slot, run.n);
+      const std::span<float> scales = store.scales(data_.get(), head, run.slot, run.n);
       std::copy_n(from, scales.size_bytes(), std::as_writable_bytes(scales).begin());
       from += scales.size_bytes();
     }
