@@ -67,6 +67,7 @@ std::vector<Outlier> find_outliers(const PeakMap& map, double ratio) {
     }
   }
   std::vector<Outlier> outliers;
+  outliers.reserve(found.size());
   for (auto& [key, outlier] : found) outliers.push_back(std::move(outlier));
   // Those that stay through most layers before those that come and go, then by size.
   const auto stays = [&](const Outlier& o) { return 2 * o.layers.size() > map.n_layers(); };

@@ -7,7 +7,6 @@
 namespace runnel {
 namespace {
 
-using quant::ShapeI8;
 using quant::TensorType;
 using quant::VariantI8;
 

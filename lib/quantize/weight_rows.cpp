@@ -26,10 +26,10 @@ bool is_finite_row(const float* row, std::size_t n) {
 
 void drop_pages(const std::byte* data, std::size_t n_bytes) noexcept {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<std::uintptr_t>(data) + n_bytes) / page * page;
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t begin = (address + page - 1) / page * page, end = (address + n_bytes) / page * page;
   // A mere hint: without it the memory is given back when it is needed elsewhere.
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  if (begin < end) ::madvise(const_cast<std::byte*>(data) + (begin - address), end - begin, MADV_DONTNEED);
 }
 
 std::size_t WeightRows::block_rows(std::size_t n_cols) {

@@ -109,9 +109,10 @@ Result<std::span<const std::byte>> SavedFieldReader::rest(const char* name, std:
 
 Result<void> SavedFieldReader::end() const {
   if (at_ == bytes_.size()) return {};
+  const unsigned long long offset = offset_ + at_;
   return error(RUNNEL_BAD_FILE,
                "%s: section %s, offset %llu: expected the section's end, found %zu bytes more", file_.c_str(),
-               section_, static_cast<unsigned long long>(offset_ + at_), bytes_.size() - at_);
+               section_, offset, bytes_.size() - at_);
 }
 
 }  // namespace runnel

@@ -298,9 +298,10 @@ void scores_i8(float* s, size_t s_stride, const float* q, size_t q_stride, size_
     for (size_t j = 0; j < n_blocks * block_keys; ++j) {
       const std::int8_t* const block = k + j / block_keys * n_steps * block_keys * dot_bytes;
       float sum = 0.0f;
-      for (size_t d = 0; d < dim; ++d)
-        sum += q[i * q_stride + d] *
-               block[(d / dot_bytes * block_keys + j % block_keys) * dot_bytes + d % dot_bytes];
+      for (size_t d = 0; d < dim; ++d) {
+        const size_t at = (d / dot_bytes * block_keys + j % block_keys) * dot_bytes + d % dot_bytes;
+        sum += q[i * q_stride + d] * static_cast<float>(block[at]);
+      }
       s[i * s_stride + j] = sum * k_scales[j];
     }
   }
@@ -310,7 +311,8 @@ void mix_i8(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n
   for (size_t i = 0; i < n_q; ++i) {
     for (size_t j = 0; j < n_k; ++j) {
       const std::int8_t* const fours = v + j / dot_bytes * dim * dot_bytes + j % dot_bytes;
-      for (size_t d = 0; d < dim; ++d) y[i * y_stride + d] += p[i * p_stride + j] * fours[d * dot_bytes];
+      for (size_t d = 0; d < dim; ++d)
+        y[i * y_stride + d] += p[i * p_stride + j] * static_cast<float>(fours[d * dot_bytes]);
     }
   }
 }
