@@ -243,7 +243,7 @@ std::size_t KvCache::n_slots(std::size_t layer, const Visible& all) const {
 
 std::array<PositionRange, 2> KvCache::window_in(std::size_t layer, const Visible& all, Range slots) const {
   const std::int64_t ring = layers_[layer].ring;
-  // The positions that lie, or lay, in slot 0 for the older and the newer tokens.
+  // Position of slot 0 in the round of the ring that the window begins in, and in the next.
   const std::int64_t older = all.window_begin - (all.window_begin - size_.n_prefix) % ring;
   const std::int64_t newer = older + ring;
   const auto in_slots = [&](std::int64_t slot_0, std::int64_t begin, std::int64_t end) {

@@ -122,9 +122,9 @@ class KvCache {
   };
   Held held() const;
   bool sees_whole_window(std::size_t layer) const;  // no native window is shorter
-  // All keys and values of such tokens in this cache's types: UINT64_MAX where they are beyond that.
+  // Bytes of all keys and values of such tokens in this cache's types; UINT64_MAX where they are beyond that.
   std::uint64_t held_bytes(const Held& held) const;
-  // Those of held(), in order, a few at a time.
+  // Gives out those of held(), in order, a few at a time.
   Result<void> give_held(const TakeBytes& take) const;
 
   // Takes over what another cache with the same sum of prefix and window held; its batches may have been
