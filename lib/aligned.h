@@ -28,13 +28,13 @@ template <class T>
 using AlignedVector = std::vector<T, CacheLineAllocator<T>>;
 
 struct CacheLineDelete {
-  void operator()(std::byte* p) const noexcept { ::operator delete (p, std::align_val_t{cache_line}); }
+  void operator()(std::byte* p) const noexcept { CacheLineAllocator<std::byte>().deallocate(p, 0); }
 };
 
 // n bytes that nobody writes first: pages that are never used take no memory.
 using AlignedBytes = std::unique_ptr<std::byte[], CacheLineDelete>;
 inline AlignedBytes aligned_bytes(std::size_t n) {
-  return AlignedBytes(static_cast<std::byte*>(::operator new (n, std::align_val_t{cache_line})));
+  return AlignedBytes(CacheLineAllocator<std::byte>().allocate(n));
 }
 
 }  // namespace runnel

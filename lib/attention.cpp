@@ -68,8 +68,8 @@ void Attention::resize_team(std::size_t n_threads) {
 
 void Attention::run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
                     Rows out) noexcept {
-  const std::size_t n_slots = cache.n_slots(layer, cache.visible(layer, queries.first));
-  if (queries.n_tok == 1 && !observer_ && n_splits(n_slots) > 1)
+  if (queries.n_tok == 1 && !observer_ &&
+      n_splits(cache.n_slots(layer, cache.visible(layer, queries.first))) > 1)
     run_split(thread, cache, layer, queries, out);
   else
     run_tiles(thread, cache, layer, queries, out);

@@ -236,16 +236,15 @@ Visible KvCache::visible(std::size_t layer, std::int64_t position) const {
 }
 
 std::size_t KvCache::n_slots(std::size_t layer, const Visible& all) const {
-  const std::int64_t ring = layers_[layer].ring;
-  const std::int64_t first = (all.window_begin - size_.n_prefix) % ring;
-  return static_cast<std::size_t>(std::min(first + all.window_end - all.window_begin, ring));
+  const LayerSlots& here = layers_[layer];
+  const std::int64_t first = ring_slot(here, all.window_begin);
+  return static_cast<std::size_t>(std::min(first + all.window_end - all.window_begin, here.ring));
 }
 
 std::array<PositionRange, 2> KvCache::window_in(std::size_t layer, const Visible& all, Range slots) const {
-  const std::int64_t ring = layers_[layer].ring;
   // Position of slot 0 in the round of the ring that the window begins in, and in the next.
-  const std::int64_t older = all.window_begin - (all.window_begin - size_.n_prefix) % ring;
-  const std::int64_t newer = older + ring;
+  const std::int64_t older = all.window_begin - ring_slot(layers_[layer], all.window_begin);
+  const std::int64_t newer = older + layers_[layer].ring;
   const auto in_slots = [&](std::int64_t slot_0, std::int64_t begin, std::int64_t end) {
     begin = std::max(begin, slot_0 + static_cast<std::int64_t>(slots.begin));
     end = std::min(end, slot_0 + static_cast<std::int64_t>(slots.end));
@@ -259,7 +258,7 @@ void KvCache::store(const simd::Kernels& kernels, std::size_t layer, std::size_t
                     const float* k, const float* v) noexcept {
   const LayerSlots& slots = layers_[layer];
   const bool is_prefix = position < size_.n_prefix;
-  const auto slot = static_cast<std::size_t>(is_prefix ? position : (position - size_.n_prefix) % slots.ring);
+  const auto slot = static_cast<std::size_t>(is_prefix ? position : ring_slot(slots, position));
   (is_prefix ? slots.prefix_keys : slots.ring_keys).put(kernels, data_.get(), head, slot, k);
   (is_prefix ? slots.prefix_values : slots.ring_values).put(kernels, data_.get(), head, slot, v);
 }
@@ -282,7 +281,7 @@ KeyRun KvCache::prefix_run(std::size_t layer, std::size_t head, std::int64_t beg
 
 KeyRun KvCache::window_run(std::size_t layer, std::size_t head, std::int64_t begin, std::int64_t end) const {
   const LayerSlots& slots = layers_[layer];
-  const auto slot = static_cast<std::size_t>((begin - size_.n_prefix) % slots.ring);
+  const auto slot = static_cast<std::size_t>(ring_slot(slots, begin));
   const auto n = std::min(static_cast<std::size_t>(end - begin), static_cast<std::size_t>(slots.ring) - slot);
   return run_at(slot, n, slots.ring_keys.block_at(data_.get(), head, slot),
                 slots.ring_values.block_at(data_.get(), head, slot));

@@ -177,12 +177,16 @@ class KvCache {
     Store prefix_keys, prefix_values, ring_keys, ring_values;
   };
 
+  // Where a token of the window lies, whether it is still there or not.
+  std::int64_t ring_slot(const LayerSlots& layer, std::int64_t position) const {
+    return (position - size_.n_prefix) % layer.ring;
+  }
+
   struct HeldStore {
     const Store* store;
     std::int64_t first, n;  // slot (in a ring: before it wraps) and number of vectors of each head
   };
-  std::array<HeldStore, 4> held_stores(const LayerSlots& layer, std::int64_t position,
-                                       std::int64_t begin) const;
+  std::array<HeldStore, 4> held_stores(const Held& held, std::size_t layer) const;
   Result<void> give(const HeldStore& part, const TakeBytes& take) const;
   const std::byte* restore(const HeldStore& part, const std::byte* from);
 

@@ -81,14 +81,15 @@ void KvCache::Store::copy_in(std::byte* data, std::size_t head, std::size_t slot
                 {from + i * vector_bytes(), together}, vector_bytes());
 }
 
-std::array<KvCache::HeldStore, 4> KvCache::held_stores(const LayerSlots& layer, std::int64_t position,
-                                                       std::int64_t begin) const {
-  const std::int64_t n_pinned = std::min(position, size_.n_prefix);
-  const std::int64_t n_window = std::max<std::int64_t>(0, position - begin);
-  return {{{&layer.prefix_keys, 0, n_pinned},
-           {&layer.prefix_values, 0, n_pinned},
-           {&layer.ring_keys, begin - size_.n_prefix, n_window},
-           {&layer.ring_values, begin - size_.n_prefix, n_window}}};
+std::array<KvCache::HeldStore, 4> KvCache::held_stores(const Held& held, std::size_t layer) const {
+  const LayerSlots& slots = layers_[layer];
+  const std::int64_t n_pinned = std::min(held.position, held.n_prefix);
+  const std::int64_t first = held.layers[layer] - held.n_prefix;
+  const std::int64_t n_window = std::max<std::int64_t>(0, held.position - held.layers[layer]);
+  return {{{&slots.prefix_keys, 0, n_pinned},
+           {&slots.prefix_values, 0, n_pinned},
+           {&slots.ring_keys, first, n_window},
+           {&slots.ring_values, first, n_window}}};
 }
 
 KvCache::Held KvCache::held() const {
@@ -106,15 +107,9 @@ std::uint64_t KvCache::held_bytes(const Held& held) const {
   // Only widths and types matter here, not where this cache's prefix ends at the moment.
   std::uint64_t n_bytes = 0;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const auto n_pinned = static_cast<std::uint64_t>(std::min(held.position, held.n_prefix));
-    const auto n_window =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(0, held.position - held.layers[i]));
-    const LayerSlots& layer = layers_[i];
-    for (const auto& [store, n] : {std::pair{&layer.prefix_keys, n_pinned},
-                                   {&layer.prefix_values, n_pinned},
-                                   {&layer.ring_keys, n_window},
-                                   {&layer.ring_values, n_window}}) {
-      const std::uint64_t each = model_->shape().n_head_kv * store->saved_bytes();
+    for (const HeldStore& part : held_stores(held, i)) {
+      const std::uint64_t each = model_->shape().n_head_kv * part.store->saved_bytes();
+      const auto n = static_cast<std::uint64_t>(part.n);
       if (n > (UINT64_MAX - n_bytes) / each) return UINT64_MAX;
       n_bytes += n * each;
     }
@@ -125,8 +120,7 @@ std::uint64_t KvCache::held_bytes(const Held& held) const {
 Result<void> KvCache::give_held(const TakeBytes& take) const {
   const Held now = held();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    for (const HeldStore& part : held_stores(layers_[i], position_, now.layers[i]))
-      RUNNEL_TRY(give(part, take));
+    for (const HeldStore& part : held_stores(now, i)) RUNNEL_TRY(give(part, take));
   }
   return {};
 }
@@ -160,8 +154,7 @@ void KvCache::restore(const Held& held, std::span<const std::byte> bytes) {
   const std::byte* from = bytes.data();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     layers_[i].oldest = held.layers[i];
-    for (const HeldStore& part : held_stores(layers_[i], position_, held.layers[i]))
-      from = restore(part, from);
+    for (const HeldStore& part : held_stores(held, i)) from = restore(part, from);
   }
 }
 

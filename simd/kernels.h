@@ -22,7 +22,7 @@ using BF16 = std::uint16_t;  // upper half of a binary32
 constexpr size_t panel_rows = 16;                  // output rows that lie side by side in a packed panel
 constexpr size_t block_keys = 16;                  // cached keys that lie side by side
 constexpr size_t dot_bytes = quant::i8_step_cols;  // cached int8 numbers that do, as those of weights
-// Neighbouring keys, or values, that callers pass at a time at most; the next of them follow in memory.
+// Neighbouring keys, or values, that the decoder passes at a time at most; the next of them follow in memory.
 constexpr size_t run_keys = 256;
 // What meets cached int8 numbers, a query or weights over keys, may be rounded to so many steps between zero
 // and its largest number.
