@@ -111,7 +111,8 @@ void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scrat
   const auto own_outputs = [&](std::size_t t) { return y.data + t * y.stride + rows.begin; };
   switch (product_of(linear, n_tok)) {
     case Product::packed:
-      kernels.matmul_i8(own_outputs(0), y.stride, x.int8, n_tok, linear.packed.rows(rows.begin, rows.size()));
+      kernels.matmul_i8(own_outputs(0), y.stride, x.int8, n_tok, linear.packed.rows(rows.begin, rows.size()),
+                        nullptr);
       break;
     case Product::few_tokens:
       for (std::size_t t = 0; t < n_tok; ++t)

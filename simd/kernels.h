@@ -69,9 +69,11 @@ constexpr size_t panel_block_cols = 512;
      same bits from every row of kernels: integer sums over each block, then fused additions in one order:             \
        y = 0; for each group g { part = 0; for its blocks b: part = fma(dot_b, x.scale_b, part);                       \
                                  y = fma(part, w.scale_g, y) }        (g32: y = fma(dot_b, x.scale_b w.scale_b, y))    \
-       for each carried (i, v): y = fma(v, w[r, i], y) */                                                              \
+       for each carried (i, v): y = fma(v, w[r, i], y)                                                                 \
+     next: where the caller reads on afterwards, about as much as w's codes, if w itself is in the cache; it is asked  \
+     for from memory meanwhile, and need not be all there. Or null */                                                  \
   X(matmul_i8,    void,   (float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,                     \
-                           const quant::PanelsI8& w))                                                                  \
+                           const quant::PanelsI8& w, const void* next))                                                \
   /* attention. s[i, 16 b + j] = sum_d q[i, d] k[b, d, j], one chain of additions in the order of d;  q: [n_q, dim]    \
      rows q_stride apart, k: [n_blocks, dim, block_keys], s: [n_q, n_blocks * block_keys] rows s_stride apart */       \
   X(scores_f32,   void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const float* k,     \

@@ -62,6 +62,21 @@ inline size_t n_fetches(const Stretch& stretch) noexcept {
   return (stretch.end - stretch.begin + fetch_blocks - 1) / fetch_blocks;
 }
 
+// What the product reads of the weights, and where more comes from meanwhile.
+struct Weights {
+  quant::PanelsI8 panels;
+  const std::int8_t* next;  // what the caller reads next, as large as the codes; null: the panels themselves
+                            // come from memory
+
+  size_t n_rows() const noexcept { return panels.shape.n_rows; }
+  // What is to be asked for while panels from number i on are multiplied; others lie panel_codes() apart, and
+  // the next n panels are multiplied then.
+  const std::int8_t* ahead(size_t i, size_t n) const noexcept {
+    const size_t panel_codes = panels.shape.panel_codes();
+    return next != nullptr ? next + i * panel_codes : panels.codes + (i + n) * panel_codes;
+  }
+};
+
 // Panels and tokens of a tile.
 struct Tile {
   const std::int8_t* codes;
@@ -296,27 +311,28 @@ inline void multiply_tokens(float* y, size_t y_stride, Tile tile, size_t n_left,
 }
 
 // How many lines of each of the panels that come next are asked for at a time, so that all of them are there
-// when the tokens have passed. Too few tiles would wait for them instead.
+// when the tokens have passed. Too few tiles would wait for them instead, unless the panels are there
+// already.
 template <size_t max_tokens>
-inline size_t lines_ahead(const Stretch& stretch, size_t n_tok) noexcept {
-  constexpr size_t least_tiles = 2;
-  const size_t n_tiles = n_tok / max_tokens;
+inline size_t lines_ahead(const Weights& w, const Stretch& stretch, size_t n_tok) noexcept {
+  if (w.next == nullptr && n_tok < 2 * max_tokens) return 0;
+  const size_t n_tiles = std::max<size_t>(1, n_tok / max_tokens);
   const size_t n_lines = (stretch.end - stretch.begin) * block_bytes / line_bytes;
-  return n_tiles < least_tiles ? 0 : n_lines / std::max<size_t>(1, n_tiles * n_fetches(stretch)) + 1;
+  return n_lines / std::max<size_t>(1, n_tiles * n_fetches(stretch)) + 1;
 }
 
 // Rows from `begin` on, n_panels at a time. Where there is but one left, the others are replaced by it, and
 // their sums are not stored.
 template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
 inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-                            const quant::PanelsI8& w, const Stretch& stretch, size_t begin) noexcept {
+                            const Weights& w, const Stretch& stretch, size_t begin) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
-  const size_t ahead_lines = lines_ahead<max_tokens>(stretch, n_tok);
-  for (; begin < w.shape.n_rows; begin += rows) {
-    const size_t n_rows = std::min(rows, w.shape.n_rows - begin);
-    const quant::PanelsI8 part = w.rows(begin, n_rows);
+  const size_t ahead_lines = lines_ahead<max_tokens>(w, stretch, n_tok);
+  for (; begin < w.n_rows(); begin += rows) {
+    const size_t n_rows = std::min(rows, w.n_rows() - begin);
+    const quant::PanelsI8 part = w.panels.rows(begin, n_rows);
     const bool whole = part.shape.n_panels() == n_panels;
-    const bool more = begin + 2 * rows <= w.shape.n_rows;
+    const bool more = w.next != nullptr || begin + 2 * rows <= w.n_rows();
     const Tile tile{part.codes,
                     part.scales,
                     whole ? part.shape.panel_codes() : 0,
@@ -324,7 +340,7 @@ inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI
                     x,
                     stretch,
                     panel_rows,
-                    part.codes + n_panels * part.shape.panel_codes() + stretch.begin * block_bytes,
+                    w.ahead(begin / panel_rows, n_panels) + stretch.begin * block_bytes,
                     more ? ahead_lines : 0};
     multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + begin, y_stride, tile, n_tok, n_rows);
   }
@@ -335,20 +351,21 @@ inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI
 // done.
 template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
 inline size_t multiply_streams(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-                               const quant::PanelsI8& w, const Stretch& stretch) noexcept {
-  const size_t n_each = w.shape.n_rows / panel_rows / n_panels;
-  const size_t ahead_lines = lines_ahead<max_tokens>(stretch, n_tok);
+                               const Weights& w, const Stretch& stretch) noexcept {
+  const size_t n_each = w.n_rows() / panel_rows / n_panels;
+  const size_t ahead_lines = lines_ahead<max_tokens>(w, stretch, n_tok);
   for (size_t i = 0; i < n_each; ++i) {
-    const quant::PanelsI8 first = w.rows(i * panel_rows, panel_rows);
+    const quant::PanelsI8 first = w.panels.rows(i * panel_rows, panel_rows);
+    const bool more = w.next != nullptr || i + 1 < n_each;
     const Tile tile{.codes = first.codes,
                     .scales = first.scales,
-                    .codes_stride = n_each * w.shape.panel_codes(),
-                    .scales_stride = n_each * w.shape.panel_scales(),
+                    .codes_stride = n_each * first.shape.panel_codes(),
+                    .scales_stride = n_each * first.shape.panel_scales(),
                     .x = x,
                     .stretch = stretch,
                     .y_panel_stride = n_each * panel_rows,
-                    .ahead = first.codes + w.shape.panel_codes() + stretch.begin * block_bytes,
-                    .ahead_lines = i + 1 < n_each ? ahead_lines : 0};
+                    .ahead = w.ahead(i, 1) + stretch.begin * block_bytes,
+                    .ahead_lines = more ? ahead_lines : 0};
     multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + i * panel_rows, y_stride, tile, n_tok,
                                                        n_panels * panel_rows);
   }
@@ -359,8 +376,8 @@ inline size_t multiply_streams(float* y, size_t y_stride, const quant::Activatio
 constexpr size_t few_tokens = quant::i8_chunk;
 
 template <class Dot, class Groups>
-inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-                     const quant::PanelsI8& w, const Stretch& stretch) noexcept {
+inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok, const Weights& w,
+                     const Stretch& stretch) noexcept {
   size_t begin = 0;
   if (n_tok == 1) {  // stride 0: no next token's outputs to ask for
     begin = multiply_streams<Dot, Groups, Dot::decode_panels, 1>(y, 0, x, n_tok, w, stretch);
@@ -387,7 +404,7 @@ inline size_t pass_tokens(size_t n_tok, size_t n_blocks) noexcept {
 
 template <class Dot, class Groups>
 inline void multiply_pass(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-                          const quant::PanelsI8& w) noexcept {
+                          const Weights& w) noexcept {
   const size_t n_blocks = quant::i8_blocks(x.n_cols);
   const size_t step = n_tok <= few_tokens ? std::max(size_t{1}, n_blocks) : stretch_blocks;
   size_t begin = 0;
@@ -416,10 +433,11 @@ inline void for_each_pass(float* y, size_t y_stride, const quant::ActivationsI8&
 
 template <class Dot>
 void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-               const quant::PanelsI8& w) noexcept {
+               const quant::PanelsI8& w, const void* next) noexcept {
+  const Weights weights{w, static_cast<const std::int8_t*>(next)};
   for_each_pass(y, y_stride, x, n_tok, w.shape.variant,
                 [&](auto groups, float* part, const quant::ActivationsI8& tokens, size_t n) {
-                  multiply_pass<Dot, decltype(groups)>(part, y_stride, tokens, n, w);
+                  multiply_pass<Dot, decltype(groups)>(part, y_stride, tokens, n, weights);
                 });
 }
 

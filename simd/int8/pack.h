@@ -13,18 +13,20 @@ using quant::BlockQ8_0;
 // of it, or those of two squares: a block has eight words.
 constexpr size_t square_side = lanes < block_steps ? lanes : block_steps;
 constexpr size_t second_square = lanes == square_side ? 0 : square_side;  // so many rows on
+constexpr size_t blocks_ahead = 12;                                       // of the reads
 
 // Words [step, step + square_side) of `lanes` rows, w_stride blocks apart, to where these rows have their
-// codes.
-inline void pack_square(std::int8_t* codes, const BlockQ8_0* w, size_t w_stride, size_t step) noexcept {
+// codes. Asks for what lies `ahead` blocks on: of so many rows at once the processor does not see by itself
+// which lines come next.
+inline void pack_square(std::int8_t* codes, const BlockQ8_0* w, size_t w_stride, size_t step,
+                        size_t ahead) noexcept {
   F32 square[square_side];
   RUNNEL_UNROLL for (size_t r = 0; r < square_side; ++r) {
     const BlockQ8_0* const first = w + r * w_stride;
     const BlockQ8_0* const second = first + second_square * w_stride;
     square[r] = load_words(first->qs + step * quant::i8_step_cols, second->qs + step * quant::i8_step_cols);
-    // The next panel's, which nothing else would tell the processor (simd/float/pack.h).
-    prefetch(first, panel_rows * w_stride);
-    if (second != first) prefetch(second, panel_rows * w_stride);
+    prefetch(first, ahead);
+    if (second != first) prefetch(second, ahead);
   }
   transpose(square);
   RUNNEL_UNROLL for (size_t i = 0; i < square_side; ++i)
@@ -34,9 +36,11 @@ inline void pack_square(std::int8_t* codes, const BlockQ8_0* w, size_t w_stride,
 inline void pack_panel(std::int8_t* codes, std::uint16_t* scales, const BlockQ8_0* w,
                        size_t n_blocks) noexcept {
   for (size_t b = 0; b < n_blocks; ++b, ++w, codes += block_bytes, scales += panel_rows) {
+    // At the end of the rows, the next panel's.
+    const size_t ahead = blocks_ahead + (b + blocks_ahead < n_blocks ? 0 : (panel_rows - 1) * n_blocks);
     for (size_t r = 0; r < panel_rows; r += lanes) {
       for (size_t step = 0; step < block_steps; step += square_side)
-        pack_square(codes + r * quant::i8_step_cols, w + r * n_blocks, n_blocks, step);
+        pack_square(codes + r * quant::i8_step_cols, w + r * n_blocks, n_blocks, step, ahead);
     }
     RUNNEL_UNROLL for (size_t r = 0; r < panel_rows; ++r) scales[r] = w[r * n_blocks].d;
   }

@@ -136,11 +136,11 @@ struct DotAmx : DotFew {
 };
 
 void matmul_i8_amx(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-                   const quant::PanelsI8& w) noexcept {
-  if (n_tok < tile_rows) return matmul_i8<DotFew>(y, y_stride, x, n_tok, w);
+                   const quant::PanelsI8& w, const void* next) noexcept {
+  if (n_tok < tile_rows) return matmul_i8<DotFew>(y, y_stride, x, n_tok, w, next);
   TileShapes shapes;
   DotAmx::set(shapes);
-  matmul_i8<DotAmx>(y, y_stride, x, n_tok, w);
+  matmul_i8<DotAmx>(y, y_stride, x, n_tok, w, next);
 }
 
 // Whole tiles: 16 rows by 64 inputs by 16 rows.

@@ -246,7 +246,7 @@ float dot_row_i8(const quant::PanelsI8& w, size_t r, const quant::ActivationsI8&
   return y;
 }
 void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
-               const quant::PanelsI8& w) noexcept {
+               const quant::PanelsI8& w, const void*) noexcept {
   for (size_t t = 0; t < n_tok; ++t) {
     for (size_t r = 0; r < w.shape.n_rows; ++r) y[t * y_stride + r] = dot_row_i8(w, r, x.tokens(t));
   }

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   const quant::PanelsI8 w{shape, codes.data(), scales.data()};
   const quant::ActivationsI8 x{shape.n_cols,     quant::i8_width(n_tok), x_codes.data(),     x_scales.data(),
                                x_offsets.data(), x_carried.data(),       x_n_carried.data(), x_maxima.data()};
-  for (std::size_t i = 0; i < number(5); ++i) simd::RUNNEL_ROW.matmul_i8(y.data(), shape.n_rows, x, n_tok, w);
+  for (std::size_t i = 0; i < number(5); ++i)
+    simd::RUNNEL_ROW.matmul_i8(y.data(), shape.n_rows, x, n_tok, w, nullptr);
   return 0;
 }

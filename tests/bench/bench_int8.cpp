@@ -47,7 +47,7 @@ void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) 
   k.quantize_i8(a.rows, a.x.data(), n_cols, n_tok);
   AlignedVector<float> y(n_tok * n_rows);
   for (auto _ : state) {
-    k.matmul_i8(y.data(), n_rows, a.rows, n_tok, w.panels);
+    k.matmul_i8(y.data(), n_rows, a.rows, n_tok, w.panels, nullptr);
     benchmark::ClobberMemory();
   }
   set_rate(state, "MAC", n_rows * n_cols * n_tok);
@@ -60,7 +60,7 @@ void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) 
   k.quantize_i8(a.rows, a.x.data(), n_cols, 1);
   AlignedVector<float> y(read_rows);
   for (auto _ : state) {
-    k.matmul_i8(y.data(), read_rows, a.rows, 1, w.panels);
+    k.matmul_i8(y.data(), read_rows, a.rows, 1, w.panels, nullptr);
     benchmark::ClobberMemory();
   }
   set_rate(state, "bytes", w.panels.shape.bytes());
@@ -79,7 +79,7 @@ struct LayerInput {
         y(n_tok * w.panels.shape.n_rows) {}
   void run(const Kernels& k, size_t n_tok) {
     k.quantize_i8(x.rows, x.x.data(), x.rows.n_cols, n_tok);
-    k.matmul_i8(y.data(), w.panels.shape.n_rows, x.rows, n_tok, w.panels);
+    k.matmul_i8(y.data(), w.panels.shape.n_rows, x.rows, n_tok, w.panels, nullptr);
   }
 };
 

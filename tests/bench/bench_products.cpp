@@ -106,7 +106,7 @@ Contender runnel_product(const char* row, const Kernels& k, bool quantizes) {
     quantize();
     return {row, [=] {
               if (quantizes) quantize();
-              k.matmul_i8(task.y, n_rows, task.x.rows, task.n_tok, weights().packed.panels);
+              k.matmul_i8(task.y, n_rows, task.x.rows, task.n_tok, weights().packed.panels, nullptr);
             }};
   };
 }

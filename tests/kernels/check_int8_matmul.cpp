@@ -178,7 +178,7 @@ void compare_with_rest(const Kernels& kernels, const Case& c, const Operands& o,
     if (begin >= c.n_tok) continue;
     Guarded<float> rest((c.n_tok - begin - 1) * c.y_stride() + c.n_rows);
     std::fill(rest.begin(), rest.end(), untouched);
-    kernels.matmul_i8(rest.data(), c.y_stride(), o.x.tokens(begin), c.n_tok - begin, o.w);
+    kernels.matmul_i8(rest.data(), c.y_stride(), o.x.tokens(begin), c.n_tok - begin, o.w, o.w.codes);
     report.expect(same_bits(rest.data(), &y[begin * c.y_stride()], rest.size()),
                   "%s, %zu rows, %zu columns, %zu tokens: other bits from token %zu on", c.name(), c.n_rows,
                   c.n_cols, c.n_tok, begin);
@@ -193,7 +193,7 @@ void compare_with_split(const Kernels& kernels, const Case& c, const Operands& o
     for (std::size_t r = 0; r < c.n_rows; r += panel_rows) {
       const std::size_t n = std::min(panel_rows, c.n_rows - r);
       float* const out = part.data() + panel_rows - n;  // up to the guard
-      kernels.matmul_i8(out, n, o.x.tokens(t), 1, o.w.rows(r, n));
+      kernels.matmul_i8(out, n, o.x.tokens(t), 1, o.w.rows(r, n), nullptr);
       report.expect(same_bits(out, &y[t * c.y_stride() + r], n),
                     "%s, %zu rows, %zu columns, %zu tokens: a split has other bits", c.name(), c.n_rows,
                     c.n_cols, c.n_tok);
@@ -205,7 +205,7 @@ void check_case(const Kernels& kernels, const Case& c, Codes codes, Random& rand
   const Operands o(c, codes, random);
   Guarded<float> y(c.n_tok == 0 ? 0 : (c.n_tok - 1) * c.y_stride() + c.n_rows);
   std::fill(y.begin(), y.end(), untouched);
-  kernels.matmul_i8(y.data(), c.y_stride(), o.x, c.n_tok, o.w);
+  kernels.matmul_i8(y.data(), c.y_stride(), o.x, c.n_tok, o.w, nullptr);
   report.expect(y.intact(), "%s: wrote before y", c.name());
   compare_with_formula(c, o, y, report);
   compare_with_rest(kernels, c, o, y, report);
@@ -222,7 +222,7 @@ void check_poisoned(const Kernels& kernels, VariantI8 variant, Random& random, R
   x[n_cols + 7] = std::numeric_limits<float>::infinity();
   kernels.quantize_i8(o.x, x.data(), n_cols, n_tok);
   std::vector<float> y(n_rows * n_tok);
-  kernels.matmul_i8(y.data(), n_rows, o.x, n_tok, o.w);
+  kernels.matmul_i8(y.data(), n_rows, o.x, n_tok, o.w, nullptr);
   for (std::size_t i = 0; i < y.size(); ++i)
     report.expect(std::isnan(y[i]) == (i / n_rows == 1), "poisoned token: output %zu", i);
 }
