@@ -12,15 +12,17 @@ namespace {
 using quant::TensorType;
 
 // From how many tokens on weights are laid out once and multiplied as a matrix, rather than read anew by the
-// matrix-vector kernel for every token.
-constexpr std::size_t min_tokens_for_matmul = 4;
+// matrix-vector kernel for every token: Q8_0 and others, which take longer to lay out (measured).
+constexpr std::size_t min_tokens_q8_0 = 2;
+constexpr std::size_t min_tokens_floats = 4;
 
 enum class Product { packed, few_tokens, floats, q8_0 };
 
 Product product_of(const Linear& w, std::size_t n_tok) {
   if (w.packed.codes) return Product::packed;
-  if (n_tok < min_tokens_for_matmul) return Product::few_tokens;
-  return w.type->type == TensorType::q8_0 ? Product::q8_0 : Product::floats;
+  const bool is_q8_0 = w.type->type == TensorType::q8_0;
+  if (n_tok < (is_q8_0 ? min_tokens_q8_0 : min_tokens_floats)) return Product::few_tokens;
+  return is_q8_0 ? Product::q8_0 : Product::floats;
 }
 
 void matvec(const simd::Kernels& k, const Linear& w, Range rows, const float* x, float* y) {
@@ -58,14 +60,14 @@ Linear Linear::rows(std::size_t begin, std::size_t n) const {
 }
 
 void WeightKinds::add(const Linear& w) {
-  const Product product = product_of(w, min_tokens_for_matmul);
+  const Product product = product_of(w, std::max(min_tokens_q8_0, min_tokens_floats));
   floats = floats || product == Product::floats;
   q8_0 = q8_0 || product == Product::q8_0;
   packed = packed || product == Product::packed;
 }
 
 std::size_t WeightKinds::int8_from() const {
-  return packed ? 1 : q8_0 ? min_tokens_for_matmul : std::numeric_limits<std::size_t>::max();
+  return packed ? 1 : q8_0 ? min_tokens_q8_0 : std::numeric_limits<std::size_t>::max();
 }
 
 LinearScratch::LinearScratch(const WeightKinds& kinds, std::size_t max_cols)

@@ -32,8 +32,8 @@ struct Linear {
               std::size_t n) const;  // outputs [begin, begin + n); of packed ones from a panel on
 };
 
-// The kinds of matrices there are in a model. Q8_0 weights are multiplied in int8 as packed ones are, but
-// with a few tokens, which only wait for them to come from memory: there the activations stay floats.
+// The kinds of matrices there are in a model. Q8_0 weights are multiplied in int8 as packed ones are, but for
+// a single token, which only waits for them to come from memory: there the activations stay floats.
 struct WeightKinds {
   bool floats = false, q8_0 = false, packed = false;
   void add(const Linear& w);
