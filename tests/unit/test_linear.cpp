@@ -155,7 +155,7 @@ TEST(Linear, EveryFormatAndShape) {
 
 TEST(Linear, ManyTokensMeetQ8_0AsItIsPacked) {
   for (const std::size_t n_rows : Sizes{1, 16, 47, 100}) {
-    for (const std::size_t n_cols : Sizes{32, 2048, 40000}) {  // one block, some, blocks of two panels
+    for (const std::size_t n_cols : Sizes{32, 2048, 16416, 40000}) {  // one block, some, two panels a block
       SCOPED_TRACE(testing::Message() << n_rows << " rows, " << n_cols << " columns");
       const Product product({TensorType::q8_0, n_rows, n_cols, 9});
       EXPECT_TRUE(product.reads_int8());
