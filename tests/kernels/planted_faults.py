@@ -37,10 +37,12 @@ FAULTS = [
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "I32(block.offset(t))", "I32(0)", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "0x80808080u", "0x7f7f7f7fu", "matmul_i8"),
-    ("avx2", "simd/int8/dot_avx2.h", "_mm256_sign_epi8(_mm256_set1_epi32(block.inputs(t, step)), w)",
-     "_mm256_set1_epi32(block.inputs(t, step))", "matmul_i8"),
-    ("avx2", "simd/int8/dot_avx2.h", "_mm256_abs_epi8(w)", "_mm256_min_epu8(_mm256_abs_epi8(w), _mm256_set1_epi8(127))",
-     "matmul_i8"),  # a weight of -128
+    ("avx2", "simd/int8/dot_avx2.h", "_mm256_min_epu8(x, opposite)", "x", "matmul_i8"),
+    ("avx2", "simd/int8/dot_avx2.h", "sum_of(_mm256_max_epi8(opposite, zeros))", "zeros", "matmul_i8"),
+    ("avx2", "simd/int8/dot_avx2.h", "_mm256_xor_si256(w, signs)", "_mm256_max_epi8(_mm256_xor_si256(w, signs), _mm256_set1_epi8(-127))",
+     "matmul_i8"),  # a weight of -128, or 127 turned into it
+    ("avx2", "simd/int8/dot_avx2.h", "multiply<n_panels, most_tokens>(block, inputs, t,", "multiply<n_panels, most_tokens>(block, inputs, 0,",
+     "matmul_i8"),
     ("neon", "simd/int8/dot_neon.h", "vmlal_high_s8(high, w1, x1)", "high", "matmul_i8"),
     ("neon", "simd/int8/dot_neon.h", "vpaddq_s32(sums[t][v][0], sums[t][v][1])",
      "vpaddq_s32(sums[t][v][1], sums[t][v][0])", "matmul_i8"),
