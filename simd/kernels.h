@@ -24,8 +24,8 @@ constexpr size_t block_keys = 16;                  // cached keys that lie side 
 constexpr size_t dot_bytes = quant::i8_step_cols;  // cached int8 numbers that do, as those of weights
 // Neighbouring keys, or values, that the decoder passes at a time at most; the next of them follow in memory.
 constexpr size_t run_keys = 256;
-// What meets cached int8 numbers, a query or weights over keys, may be rounded to so many steps between zero
-// and its largest number.
+// What meets int8 numbers and is float itself (a query, weights over keys, a vector) may be rounded to so
+// many steps between zero and its largest number.
 constexpr int factor_steps = 127 * 256 + 127;
 
 // A block of panels that stays in a core's L2 cache while all tokens pass: 256 x 512 floats, 512 KiB.
@@ -36,7 +36,8 @@ constexpr size_t panel_block_cols = 512;
 //  name          result  parameters
 #define RUNNEL_KERNELS(X)                                                                                              \
   /* y[r] = sum_c w[r,c] x[c];  y: [n_rows], w: [n_rows, n_cols] rows one after another, x: [n_cols].                  \
-     q8_0: n_cols % 32 == 0 */                                                                                         \
+     q8_0: n_cols % 32 == 0; each 32 of x may be rounded to 16 bits, by at most max |x[c]| / factor_steps / 2, and to  \
+     zero where max |x[c]| is below 2^-100; y is not finite where one of x is not */                                   \
   X(matvec_f32,   void,   (float* y, const float* w, size_t n_rows, size_t n_cols, const float* x))                    \
   X(matvec_f16,   void,   (float* y, const F16* w, size_t n_rows, size_t n_cols, const float* x))                      \
   X(matvec_bf16,  void,   (float* y, const BF16* w, size_t n_rows, size_t n_cols, const float* x))                     \

@@ -1,33 +1,9 @@
-// Products of a weight matrix and one vector. Bound by memory: several rows at a time keep several streams of
-// reads in flight, and each part of x that is loaded serves all of them. The rows are as far from each other
-// as can be, so that each stream goes on from row to row and never jumps.
+// Products of a weight matrix and one vector.
 #pragma once
-#include <type_traits>
-
-#include "simd/vec.h"
+#include "simd/matvec_rows.h"
 
 namespace runnel::simd {
 namespace {
-
-constexpr size_t matvec_rows = 4;
-constexpr size_t prefetch_bytes = 1536;  // how far ahead of the reads
-
-// Adds up the two accumulators of each row; y[r * apart], r < n_rows.
-template <size_t n_rows>
-inline void store_row_sums(float* y, size_t apart, const F32 (&sums)[matvec_rows][2]) noexcept {
-  float all[matvec_rows];
-  store4(all, sum4(sums[0][0] + sums[0][1], sums[1][0] + sums[1][1], sums[2][0] + sums[2][1],
-                   sums[3][0] + sums[3][1]));
-  for (size_t r = 0; r < n_rows; ++r) y[r * apart] = all[r];
-}
-
-// rows(r, apart, n) for all rows: n = matvec_rows of them, `apart` apart from r on, or a single one.
-template <class Rows>
-inline void for_each_rows(size_t n_rows, Rows rows) noexcept {
-  const size_t apart = n_rows / matvec_rows;
-  for (size_t r = 0; r < apart; ++r) rows(r, apart, std::integral_constant<size_t, matvec_rows>());
-  for (size_t r = apart * matvec_rows; r < n_rows; ++r) rows(r, 0, std::integral_constant<size_t, 1>());
-}
 
 // y[r * apart] = w[r * apart] . x, r < n_rows;  w: rows of n_cols. The order of the additions in a row does
 // not depend on n_rows.

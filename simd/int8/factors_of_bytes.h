@@ -24,8 +24,8 @@ class FactorsOfBytes {
   static constexpr size_t wide_rows = lanes == 16 ? 3 : tile_rows, wide_lines = lanes == 16 ? 4 : 1;
 
   void put(size_t j, std::int32_t x) noexcept {
-    high_[j] = static_cast<std::int8_t>((x + 128) >> 8);
-    low_[j] = static_cast<std::int8_t>(x);
+    high_[j] = high_byte(x);
+    low_[j] = low_byte(x);
   }
   void finish(size_t n, std::int32_t sum) noexcept {
     for (; n % dot_bytes != 0; ++n) high_[n] = low_[n] = 0;

@@ -3,7 +3,9 @@
 #include "simd/int8/attention_dots.h"
 #include "simd/int8/dot_avx2.h"
 #include "simd/int8/factors_of_words.h"
+#include "simd/int8/inputs_of_words.h"
 #include "simd/int8/matmul.h"
+#include "simd/int8/matvec_q8_0.h"
 #include "simd/int8/pack.h"
 #include "simd/int8/quantize.h"
 
@@ -12,6 +14,7 @@ namespace {
 
 constexpr Kernels with_int8() noexcept {
   Kernels kernels = float_kernels;
+  kernels.matvec_q8_0 = matvec_q8_0_i16<InputsOfWords>;
   kernels.pack_q8_0 = pack_q8_0;
   kernels.quantize_i8 = quantize_i8;
   kernels.matmul_i8 = matmul_i8<Dot>;

@@ -40,10 +40,7 @@ std::size_t value_at(std::size_t dim, std::size_t j, std::size_t d) {
 // What rounding n factors to 16 bits may change, for each unit of what they meet.
 template <class Format>
 double factor_tolerance(const float* factors, std::size_t n) {
-  if (together<Format> == 1) return 0.0;
-  float max = 0.0f;
-  for (std::size_t i = 0; i < n; ++i) max = std::max(max, std::fabs(factors[i]));
-  return static_cast<double>(max) * (max < 0x1p-100f ? 1.0 : 0.5001 / factor_steps);
+  return together<Format> == 1 ? 0.0 : rounding_tolerance(factors, n);
 }
 
 constexpr float untouched = 12345.0f;  // between the rows of a result

@@ -2,6 +2,7 @@
 // it with its formula in double precision over all remainders, and looks for reads and writes outside its
 // arrays. A kernel without a check does not build.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -69,6 +70,13 @@ constexpr double float_epsilon = 0x1p-23;
 inline double sum_tolerance(double mass, std::size_t n) {
   const auto count = static_cast<double>(n);
   return float_epsilon * (4.0 + std::sqrt(count)) * mass + 2e-45 * count + 2e-45;
+}
+
+// What rounding n numbers to factor_steps may change, for each unit of what they meet.
+inline double rounding_tolerance(const float* x, std::size_t n) {
+  float max = 0.0f;
+  for (std::size_t i = 0; i < n; ++i) max = std::max(max, std::fabs(x[i]));
+  return static_cast<double>(max) * (max < 0x1p-100f ? 1.0 : 0.5001 / factor_steps);
 }
 
 // The weight formats under one name.

@@ -43,6 +43,12 @@ FAULTS = [
      "matmul_i8"),  # a weight of -128, or 127 turned into it
     ("avx2", "simd/int8/dot_avx2.h", "multiply<n_panels, most_tokens>(block, inputs, t,", "multiply<n_panels, most_tokens>(block, inputs, 0,",
      "matmul_i8"),
+    ("avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "begin != 0)", "false)", "matvec_q8_0"),  # of a long row only the end
+    ("avx2 dotprod", "simd/int8/matvec_q8_0.h", "x + begin * quant::BlockQ8_0::size", "x", "matvec_q8_0"),
+    ("avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "if (b < x.n_blocks) add_block(b, 0);", "", "matvec_q8_0"),
+    ("avx2", "simd/int8/inputs_of_words.h", "half(w, 16)", "half(w, 0)", "matvec_q8_0"),
+    ("neon", "simd/int8/inputs_of_words.h", "vmlal_high_s16(odd, wide, x)", "vmlal_high_s16(even, wide, x)", "matvec_q8_0"),
+    ("dotprod", "simd/int8/inputs_of_bytes.h", "add_dots(low, load_i32(w + j)", "add_dots(low, load_i32(w)", "matvec_q8_0"),
     ("neon", "simd/int8/dot_neon.h", "vmlal_high_s8(high, w1, x1)", "high", "matmul_i8"),
     ("neon", "simd/int8/dot_neon.h", "vpaddq_s32(sums[t][v][0], sums[t][v][1])",
      "vpaddq_s32(sums[t][v][1], sums[t][v][0])", "matmul_i8"),
@@ -91,7 +97,7 @@ FAULTS = [
     ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "add(step + part, part)", "add(step, part)", "scores_i8"),
     ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "step < n_steps; ++step) add(step, 0)", "false;) add(step, 0)", "scores_i8"),
     ("avx512vnni", "simd/int8/attention_dots.h", "d += wide)", "d += block_keys)", "mix_i8"),
-    ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
+    ("avxvnni avx512vnni dotprod", "simd/int8/bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
     ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "high_[n] = low_[n] = 0", "", "scores_i8"),
     ("avx2 avx512", "simd/int8/factors_of_words.h", "numbers_[j] = 0", "", "scores_i8"),
     ("avx2", "simd/int8/factors_of_words.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots

@@ -78,6 +78,11 @@ class Product {
   }
 
   bool reads_int8() const { return case_.n_tok >= kinds().int8_from(); }
+  // That activations are rounded to at most, between zero and the largest.
+  double steps() const {
+    if (reads_int8()) return 127;
+    return case_.type == quant::TensorType::q8_0 ? simd::factor_steps : 1e9;
+  }
 
   void expect_right(const std::vector<float>& y) const {
     for (std::size_t t = 0; t < case_.n_tok; ++t) {
@@ -91,7 +96,7 @@ class Product {
           weights += std::fabs(w);
           max = std::max(max, std::fabs(x));
         }
-        const double rounding = reads_int8() ? max / 127 / 2 * weights : 0;  // of activations to int8
+        const double rounding = max / steps() / 2 * weights;
         const double exact = 0.5 * sum + static_cast<double>(bias_[r]);
         ASSERT_NEAR(static_cast<double>(y[t * y_stride() + r]), exact,
                     1e-7 * static_cast<double>(case_.n_cols) * mass + 0.5 * rounding + 1e-6)

@@ -1,0 +1,42 @@
+// A block of a vector as words of 16 bits (simd/int8/matvec_q8_0.h), for AVX2 and plain NEON: weights are
+// widened to words, and products of words add up in int32.
+#pragma once
+#include "simd/int8/vocabulary.h"
+
+namespace runnel::simd {
+namespace {
+
+class InputsOfWords {
+ public:
+  void put(size_t j, std::int32_t x) noexcept { words_[j] = static_cast<std::int16_t>(x); }
+
+#if defined(__AVX2__)
+  I32 dots(const std::int8_t* w) const noexcept { return _mm256_add_epi32(half(w, 0), half(w, 16)); }
+
+ private:
+  __m256i half(const std::int8_t* w, size_t begin) const noexcept {
+    const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(words_ + begin));
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w + begin));
+    return _mm256_madd_epi16(_mm256_cvtepi8_epi16(bytes), x);
+  }
+#elif defined(__aarch64__)
+  I32 dots(const std::int8_t* w) const noexcept {
+    int32x4_t even = vdupq_n_s32(0);  // two sums, each of which waits for itself
+    int32x4_t odd = even;
+    RUNNEL_UNROLL
+    for (size_t j = 0; j < quant::BlockQ8_0::size; j += 8) {
+      const int16x8_t wide = vmovl_s8(vld1_s8(w + j));
+      const int16x8_t x = vld1q_s16(words_ + j);
+      even = vmlal_s16(even, vget_low_s16(wide), vget_low_s16(x));
+      odd = vmlal_high_s16(odd, wide, x);
+    }
+    return vaddq_s32(even, odd);
+  }
+
+ private:
+#endif
+  alignas(32) std::int16_t words_[quant::BlockQ8_0::size];
+};
+
+}  // namespace
+}  // namespace runnel::simd

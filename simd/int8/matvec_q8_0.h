@@ -1,0 +1,83 @@
+// Q8_0 rows times one vector, for instruction sets whose processors take longer to make floats of the weights
+// than to read them. The vector becomes numbers of 16 bits with a scale for each block of 32, and a block's
+// products add up exactly in int32: 32 * 128 * factor_steps < 2^31. How numbers and weights are multiplied is
+// a class:
+//
+//   inputs.put(j, x)   keeps number j < 32, -factor_steps <= x <= factor_steps
+//   inputs.dots(w)     sum of the numbers times the 32 bytes at w, still spread over the lanes
+#pragma once
+#include <algorithm>
+
+#include "simd/int8/vocabulary.h"
+#include "simd/matvec_rows.h"
+#include "simd/scaling.h"
+
+namespace runnel::simd {
+namespace {
+
+// The part of a vector that is multiplied at a time.
+template <class Inputs>
+struct InputsQ8_0 {
+  static constexpr size_t max_blocks = 512;
+
+  size_t n_blocks;
+  Inputs blocks[max_blocks];
+  float scales[max_blocks];
+
+  void set(const float* x, size_t n) noexcept {
+    n_blocks = n;
+    for (size_t b = 0; b < n; ++b) set_block(b, x + b * quant::BlockQ8_0::size);
+  }
+
+ private:
+  void set_block(size_t b, const float* x) noexcept {
+    const Scaling scaling = scaling_of(x, quant::BlockQ8_0::size, static_cast<float>(factor_steps));
+    scales[b] = scaling.scale;
+    for (size_t j = 0; j < quant::BlockQ8_0::size; ++j)
+      blocks[b].put(j, scaling.is_empty() ? 0 : round_to_even(x[j] * scaling.inverse));
+  }
+};
+
+// y[r * apart] = w[r * apart] . x, or that much more, r < n_rows;  w: rows of row_blocks. The order of the
+// additions in a row does not depend on n_rows.
+template <size_t n_rows, class Inputs>
+inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size_t row_blocks,
+                         const InputsQ8_0<Inputs>& x, bool add) noexcept {
+  F32 sums[matvec_rows][2];
+  for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
+  const auto add_block = [&](size_t b, size_t parity) {
+    for (size_t r = 0; r < n_rows; ++r) {
+      const quant::BlockQ8_0& block = w[r * apart * row_blocks + b];
+      prefetch(&block, prefetch_bytes / sizeof block);
+      const F32 scale = load_scale(block) * F32(x.scales[b]);
+      sums[r][parity] = fmadd(to_float(x.blocks[b].dots(block.qs)), scale, sums[r][parity]);
+    }
+  };
+  size_t b = 0;
+  for (; b + 2 <= x.n_blocks; b += 2) {
+    add_block(b, 0);
+    add_block(b + 1, 1);
+  }
+  if (b < x.n_blocks) add_block(b, 0);
+  float part[matvec_rows];
+  store_row_sums<n_rows>(part, 1, sums);
+  for (size_t r = 0; r < n_rows; ++r) y[r * apart] = add ? y[r * apart] + part[r] : part[r];
+}
+
+template <class Inputs>
+void matvec_q8_0_i16(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols,
+                     const float* x) noexcept {
+  const size_t row_blocks = n_cols / quant::BlockQ8_0::size;
+  InputsQ8_0<Inputs> part;
+  size_t begin = 0;
+  do {  // once where there are no columns: all sums are zero
+    part.set(x + begin * quant::BlockQ8_0::size, std::min(row_blocks - begin, part.max_blocks));
+    for_each_rows(n_rows, [&](size_t r, size_t apart, auto n) {
+      dot_rows_i16<n>(y + r, apart, w + r * row_blocks + begin, row_blocks, part, begin != 0);
+    });
+    begin += part.n_blocks;
+  } while (begin < row_blocks);
+}
+
+}  // namespace
+}  // namespace runnel::simd
