@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -81,7 +82,8 @@ class Product {
   // That activations are rounded to at most, between zero and the largest.
   double steps() const {
     if (reads_int8()) return 127;
-    return case_.type == quant::TensorType::q8_0 ? simd::factor_steps : 1e9;
+    return case_.type == quant::TensorType::q8_0 ? simd::factor_steps
+                                                 : std::numeric_limits<double>::infinity();
   }
 
   void expect_right(const std::vector<float>& y) const {
