@@ -58,7 +58,7 @@ class SplitInputs {
 
 struct Dot {
   static constexpr size_t tile_panels = 2;
-  static constexpr size_t tile_tokens = 4;
+  static constexpr size_t tile_tokens = 8;
   static constexpr size_t decode_panels = 2;
   static constexpr size_t decode_ahead = 4096;
 

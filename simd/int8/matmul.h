@@ -290,7 +290,8 @@ inline void multiply_chunk(float*& y, size_t y_stride, Tile& tile, size_t n_left
     tile.x = tile.x.tokens(n_tok);
     tile.ahead += n_fetches(tile.stretch) * tile.ahead_lines * line_bytes;
   };
-  constexpr size_t few = std::min<size_t>(max_tokens, 8);  // of more, whole tiles only: each size is code
+  // Of more tokens whole tiles only: each size is code.
+  constexpr size_t few = max_tokens < 8 ? max_tokens : max_tokens / 2;
   if constexpr (max_tokens > few) {
     for (; n_left >= max_tokens; n_left -= max_tokens) multiply(std::integral_constant<size_t, max_tokens>());
   }
