@@ -29,5 +29,27 @@ inline void for_each_rows(size_t n_rows, Rows rows) noexcept {
   for (size_t r = apart * matvec_rows; r < n_rows; ++r) rows(r, 0, std::integral_constant<size_t, 1>());
 }
 
+// The blocks of n_rows Q8_0 rows, `apart` rows of row_blocks from each other, from w on: each row's sums
+// start at zero, and block b makes add(sum, block, b) of one of them, even blocks of the first, odd ones of
+// the other.
+template <size_t n_rows, class Add>
+inline void sum_blocks(F32 (&sums)[matvec_rows][2], const quant::BlockQ8_0* w, size_t apart,
+                       size_t row_blocks, size_t n_blocks, Add add) noexcept {
+  for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
+  const auto add_block = [&](size_t b, size_t parity) {
+    for (size_t r = 0; r < n_rows; ++r) {
+      const quant::BlockQ8_0& block = w[r * apart * row_blocks + b];
+      prefetch(&block, prefetch_bytes / sizeof block);
+      sums[r][parity] = add(sums[r][parity], block, b);
+    }
+  };
+  size_t b = 0;
+  for (; b + 2 <= n_blocks; b += 2) {
+    add_block(b, 0);
+    add_block(b + 1, 1);
+  }
+  if (b < n_blocks) add_block(b, 0);
+}
+
 }  // namespace
 }  // namespace runnel::simd

@@ -11,12 +11,19 @@
 namespace runnel::simd {
 namespace {
 
+// Of |x| < 2^22: adding 1.5 2^23 leaves no bits behind the point.
+inline std::int32_t round_to_even(float x) noexcept {
+  constexpr float round = 12582912.0f;
+  return static_cast<std::int32_t>((x + round) - round);
+}
+
 // x = integer * scale, integer = round_to_even(x * inverse).
 struct Scaling {
   float scale, inverse;
 
   // All integers are 0: scale is 0, or NaN where a number is not finite.
   bool is_empty() const noexcept { return inverse == 0.0f; }
+  std::int32_t integer(float x) const noexcept { return is_empty() ? 0 : round_to_even(x * inverse); }
 };
 
 // For integers up to `most`, the largest of them at the largest |x|.
@@ -32,12 +39,6 @@ inline Scaling scaling_of(const float* x, std::size_t n, float most) noexcept {
   const float max = std::bit_cast<float>(max_bits);
   if (max < quant::i8_least_max) return {0.0f, 0.0f};
   return {max / most, most / max};
-}
-
-// Of |x| < 2^22: adding 1.5 2^23 leaves no bits behind the point.
-inline std::int32_t round_to_even(float x) noexcept {
-  constexpr float round = 12582912.0f;
-  return static_cast<std::int32_t>((x + round) - round);
 }
 
 }  // namespace

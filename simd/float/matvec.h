@@ -63,27 +63,15 @@ inline F32 dot_block(const quant::BlockQ8_0& block, const float* x) noexcept {
   return sum;
 }
 
-// The same with rows of n_blocks;  x: [n_blocks * 32]. Even blocks go to one accumulator, odd ones to the
-// other.
+// The same with rows of n_blocks;  x: [n_blocks * 32].
 template <size_t n_rows>
 inline void dot_rows_q8_0(float* y, size_t apart, const quant::BlockQ8_0* w, size_t n_blocks,
                           const float* x) noexcept {
   F32 sums[matvec_rows][2];
-  for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
-  const auto add_block = [&](size_t b, size_t parity) {
-    for (size_t r = 0; r < n_rows; ++r) {
-      const quant::BlockQ8_0& block = w[r * apart * n_blocks + b];
-      prefetch(&block, prefetch_bytes / sizeof block);
-      const F32 dot = dot_block(block, x + b * quant::BlockQ8_0::size);
-      sums[r][parity] = fmadd(load_scale(block), dot, sums[r][parity]);
-    }
-  };
-  size_t b = 0;
-  for (; b + 2 <= n_blocks; b += 2) {
-    add_block(b, 0);
-    add_block(b + 1, 1);
-  }
-  if (b < n_blocks) add_block(b, 0);
+  sum_blocks<n_rows>(sums, w, apart, n_blocks, n_blocks,
+                     [=](F32 sum, const quant::BlockQ8_0& block, size_t b) {
+                       return fmadd(load_scale(block), dot_block(block, x + b * quant::BlockQ8_0::size), sum);
+                     });
   store_row_sums<n_rows>(y, apart, sums);
 }
 

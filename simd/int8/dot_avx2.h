@@ -31,19 +31,18 @@ class SplitInputs {
   // In every lane.
   __m256i start(size_t t) const noexcept { return start_[t]; }
   // Four inputs, in every lane.
-  __m256i signs(size_t t, size_t step) const noexcept { return four_of(signs_[t], step); }
-  __m256i magnitudes(size_t t, size_t step) const noexcept { return four_of(magnitudes_[t], step); }
+  __m256i signs(size_t t, size_t step) const noexcept {
+    return four_of(signs_[t] + step * quant::i8_step_cols);
+  }
+  __m256i magnitudes(size_t t, size_t step) const noexcept {
+    return four_of(magnitudes_[t] + step * quant::i8_step_cols);
+  }
 
  private:
   using Bytes = std::int8_t[quant::i8_block];
   static_assert(sizeof(Bytes) == sizeof(__m256i));
 
   static void store(Bytes& to, __m256i x) noexcept { _mm256_store_si256(reinterpret_cast<__m256i*>(to), x); }
-  static __m256i four_of(const Bytes& bytes, size_t step) noexcept {
-    std::int32_t four = 0;
-    __builtin_memcpy(&four, bytes + step * quant::i8_step_cols, sizeof four);
-    return _mm256_set1_epi32(four);
-  }
   // Of unsigned bytes, in every lane.
   static __m256i sum_of(__m256i bytes) noexcept {
     const __m256i four = _mm256_sad_epu8(bytes, _mm256_setzero_si256());  // of eight bytes each
@@ -72,8 +71,8 @@ struct Dot {
   }
 
  private:
-  static constexpr size_t most_tokens =
-      2;  // at a time: their sums with two panels fill half of the registers
+  // At a time: their sums with two panels fill half of the registers.
+  static constexpr size_t most_tokens = 2;
 
   // GCC 12 would put all additions of a block behind its last product, and the products in memory till then.
   static void added_up(__m256i& sum) noexcept { __asm__("" : "+x"(sum)); }

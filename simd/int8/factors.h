@@ -32,7 +32,7 @@ struct Factors {
     scale = scaling.scale;
     std::int32_t sum = 0;
     for (size_t j = 0; j < n; ++j) {
-      const std::int32_t number = scaling.is_empty() ? 0 : round_to_even(x[j] * scaling.inverse);
+      const std::int32_t number = scaling.integer(x[j]);
       numbers.put(j, number);
       sum += number;
     }

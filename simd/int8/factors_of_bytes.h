@@ -83,12 +83,6 @@ class FactorsOfBytes {
   using Sums = std::int32_t __attribute__((vector_size(sizeof(Bytes))));
   static void add_to(Sums& sums, I32 a, I32 b) noexcept { sums = (Sums)add_dots((Bytes)sums, a, b); }
 
-  static I32 four_of(const std::int8_t* p) noexcept {
-    std::int32_t four = 0;
-    __builtin_memcpy(&four, p, sizeof four);
-    return I32(four);
-  }
-
   alignas(64) std::int8_t high_[max_factors];
   alignas(64) std::int8_t low_[max_factors];
   std::int32_t start_;

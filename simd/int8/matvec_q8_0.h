@@ -33,8 +33,7 @@ struct InputsQ8_0 {
   void set_block(size_t b, const float* x) noexcept {
     const Scaling scaling = scaling_of(x, quant::BlockQ8_0::size, static_cast<float>(factor_steps));
     scales[b] = scaling.scale;
-    for (size_t j = 0; j < quant::BlockQ8_0::size; ++j)
-      blocks[b].put(j, scaling.is_empty() ? 0 : round_to_even(x[j] * scaling.inverse));
+    for (size_t j = 0; j < quant::BlockQ8_0::size; ++j) blocks[b].put(j, scaling.integer(x[j]));
   }
 };
 
@@ -44,21 +43,11 @@ template <size_t n_rows, class Inputs>
 inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size_t row_blocks,
                          const InputsQ8_0<Inputs>& x, bool add) noexcept {
   F32 sums[matvec_rows][2];
-  for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
-  const auto add_block = [&](size_t b, size_t parity) {
-    for (size_t r = 0; r < n_rows; ++r) {
-      const quant::BlockQ8_0& block = w[r * apart * row_blocks + b];
-      prefetch(&block, prefetch_bytes / sizeof block);
-      const F32 scale = load_scale(block) * F32(x.scales[b]);
-      sums[r][parity] = fmadd(to_float(x.blocks[b].dots(block.qs)), scale, sums[r][parity]);
-    }
-  };
-  size_t b = 0;
-  for (; b + 2 <= x.n_blocks; b += 2) {
-    add_block(b, 0);
-    add_block(b + 1, 1);
-  }
-  if (b < x.n_blocks) add_block(b, 0);
+  sum_blocks<n_rows>(sums, w, apart, row_blocks, x.n_blocks,
+                     [&](F32 sum, const quant::BlockQ8_0& block, size_t b) {
+                       const F32 scale = load_scale(block) * F32(x.scales[b]);
+                       return fmadd(to_float(x.blocks[b].dots(block.qs)), scale, sum);
+                     });
   float part[matvec_rows];
   store_row_sums<n_rows>(part, 1, sums);
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = add ? y[r * apart] + part[r] : part[r];

@@ -45,7 +45,7 @@ FAULTS = [
      "matmul_i8"),
     ("avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "begin != 0)", "false)", "matvec_q8_0"),  # of a long row only the end
     ("avx2 dotprod", "simd/int8/matvec_q8_0.h", "x + begin * quant::BlockQ8_0::size", "x", "matvec_q8_0"),
-    ("avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "if (b < x.n_blocks) add_block(b, 0);", "", "matvec_q8_0"),
+    ("avx2 neon dotprod", "simd/matvec_rows.h", "if (b < n_blocks) add_block(b, 0);", "", "matvec_q8_0"),
     ("avx2", "simd/int8/inputs_of_words.h", "half(w, 16)", "half(w, 0)", "matvec_q8_0"),
     ("neon", "simd/int8/inputs_of_words.h", "vmlal_high_s16(odd, wide, x)", "vmlal_high_s16(even, wide, x)", "matvec_q8_0"),
     ("dotprod", "simd/int8/inputs_of_bytes.h", "add_dots(low, load_i32(w + j)", "add_dots(low, load_i32(w)", "matvec_q8_0"),
