@@ -54,10 +54,10 @@ constexpr size_t panel_block_cols = 512;
      16]; x, y: rows x_stride, y_stride apart */                                                                       \
   X(matmul_panels, void,  (float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,                   \
                            const float* panels, size_t n_rows, size_t n_cols))                                         \
-  /* what a core can do at best: read n words, in order or from several places side by side (returns their exclusive  \
-     or); n rounds of independent multiply-adds in f32, or of int8 products into int32. These two add up ones: they    \
-     return how many they made. n < 2^24 */                                                                            \
-  X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n, size_t n_places))                                  \
+  /* what a core can do at best: read n words, in order or from several places side by side, each line asked for       \
+     `ahead` bytes before or (0) not at all (returns their exclusive or); n rounds of independent multiply-adds in     \
+     f32, or of int8 products into int32. These two add up ones: they return how many they made. n < 2^24 */           \
+  X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n, size_t n_places, size_t ahead))                    \
   X(peak_f32,     std::uint64_t, (size_t n))                                                                           \
   X(peak_i8,      std::uint64_t, (size_t n))                                                                           \
   /* int8 (quant/i8.h). Rows of Q8_0 blocks, one after another, into panels of g32 without loss;                       \

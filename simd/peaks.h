@@ -6,17 +6,16 @@
 namespace runnel::simd {
 namespace {
 
-// Asked for `ahead` bytes before it is read. Each word of a cache line has a sum of its own, so that nothing
-// but the reads takes time.
-template <size_t n_places, size_t ahead>
-inline std::uint64_t read_places(const std::uint64_t* p, size_t n) noexcept {
+// Each word of a cache line has a sum of its own, so that nothing but the reads takes time.
+template <size_t n_places>
+inline std::uint64_t read_places(const std::uint64_t* p, size_t n, size_t ahead) noexcept {
   constexpr size_t line = 8;  // words
   std::uint64_t sums[n_places][line] = {};
   const size_t part = n / (n_places * line) * line;
   for (size_t i = 0; i < part; i += line) {
     for (size_t s = 0; s < n_places; ++s) {
       const std::uint64_t* words = p + s * part + i;
-      prefetch(words, ahead / sizeof *words);
+      if (ahead > 0) prefetch(words, ahead / sizeof *words);
       for (size_t j = 0; j < line; ++j) sums[s][j] ^= words[j];
     }
   }
@@ -28,9 +27,8 @@ inline std::uint64_t read_places(const std::uint64_t* p, size_t n) noexcept {
   return all;
 }
 
-// Some processors read faster from one place on, others from several.
-std::uint64_t read_words(const std::uint64_t* p, size_t n, size_t n_places) noexcept {
-  return n_places == 1 ? read_places<1, 4096>(p, n) : read_places<4, 1536>(p, n);
+std::uint64_t read_words(const std::uint64_t* p, size_t n, size_t n_places, size_t ahead) noexcept {
+  return n_places == 1 ? read_places<1>(p, n, ahead) : read_places<4>(p, n, ahead);
 }
 
 std::uint64_t peak_f32(size_t n) noexcept {

@@ -79,7 +79,7 @@ void matmul_panels(float* y, size_t y_stride, const float* x, size_t x_stride, s
   }
 }
 
-std::uint64_t read_words(const std::uint64_t* p, size_t n, size_t) noexcept {
+std::uint64_t read_words(const std::uint64_t* p, size_t n, size_t, size_t) noexcept {
   std::uint64_t all = 0;
   for (size_t i = 0; i < n; ++i) all ^= p[i];
   return all;

@@ -24,11 +24,11 @@ constexpr size_t n_cols = 2048;
 constexpr size_t n_rows = 2048;
 constexpr size_t read_rows = 65536;  // with n_cols columns 128 MiB: beyond all but server caches
 
-// From range(0) places side by side.
+// From range(0) places side by side, asked for range(1) bytes ahead.
 void bench_read(benchmark::State& state, const Kernels& k) {
-  const auto n_places = static_cast<size_t>(state.range(0));
+  const auto n_places = static_cast<size_t>(state.range(0)), ahead = static_cast<size_t>(state.range(1));
   const std::vector<std::uint64_t> words(read_rows * n_cols / sizeof(std::uint64_t), 1);
-  for (auto _ : state) benchmark::DoNotOptimize(k.read_words(words.data(), words.size(), n_places));
+  for (auto _ : state) benchmark::DoNotOptimize(k.read_words(words.data(), words.size(), n_places, ahead));
   set_rate(state, "bytes", words.size() * sizeof(std::uint64_t));
 }
 
@@ -117,7 +117,9 @@ void register_row(const std::string& isa, const Kernels& k) {
   const auto add = [&](const std::string& name, auto bench) {
     return benchmark::RegisterBenchmark((name + "/" + isa).c_str(), bench);
   };
-  add("read", [k](benchmark::State& s) { bench_read(s, k); })->Arg(1)->Arg(4)->Unit(benchmark::kMillisecond);
+  add("read", [k](benchmark::State& s) { bench_read(s, k); })
+      ->ArgsProduct({{1, 4}, {0, 512, 1536, 4096}})
+      ->Unit(benchmark::kMillisecond);
   add("peak_i8", [k](benchmark::State& s) { bench_peak(s, k); });
   for (const VariantI8 variant : {VariantI8::g128, VariantI8::g32}) {
     const std::string suffix = variant == VariantI8::g128 ? "_g128" : "_g32";

@@ -70,8 +70,8 @@ void set_flops(benchmark::State& state, size_t flops) {
 
 void bench_read(benchmark::State& state, decltype(Kernels::read_words) fn) {
   const auto* words = reinterpret_cast<const std::uint64_t*>(weights().data());
-  const auto n_places = static_cast<size_t>(state.range(0));
-  for (auto _ : state) benchmark::DoNotOptimize(fn(words, weight_bytes / sizeof *words, n_places));
+  const auto n_places = static_cast<size_t>(state.range(0)), ahead = static_cast<size_t>(state.range(1));
+  for (auto _ : state) benchmark::DoNotOptimize(fn(words, weight_bytes / sizeof *words, n_places, ahead));
   set_bytes(state, weight_bytes);
 }
 
@@ -247,8 +247,7 @@ void register_row(const std::string& isa, const Kernels& k) {
     benchmark::RegisterBenchmark(name(kernel).c_str(), bench)->Unit(benchmark::kMillisecond);
   };
   benchmark::RegisterBenchmark(name("read_words").c_str(), bench_read, k.read_words)
-      ->Arg(1)
-      ->Arg(4)
+      ->ArgsProduct({{1, 4}, {0, 512, 1536, 4096}})
       ->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark(name("peak_f32").c_str(), bench_peak, k.peak_f32);
   benchmark::RegisterBenchmark(name("peak_i8").c_str(), bench_peak, k.peak_i8);
