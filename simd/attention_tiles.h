@@ -18,9 +18,6 @@ constexpr size_t max_tile_queries = lanes == 16 ? 8 : 4;
 // few queries that a tile has whole lines of them. (Measured with AVX-512, tests/bench/README.md.)
 constexpr size_t in_order_sums = lanes == 16 ? 4 : max_tile_sums;
 constexpr size_t in_order_queries = 4;
-// So many bytes ahead are asked for, into the L2 cache: a core has far fewer places for lines on their way to
-// the L1 cache than to the L2.
-constexpr size_t bytes_ahead = 4096;
 
 // How f32 and f16 numbers are cached. Keys in blocks: [dim, block_keys]; values: [n_k, dim].
 template <class Format>
@@ -45,6 +42,15 @@ struct Cached {
 template <class Cached>
 constexpr size_t key_block(size_t dim) noexcept {
   return (dim + Cached::together - 1) / Cached::together * Cached::together * block_keys;
+}
+
+// So far ahead keys and values are asked for, into the L2 cache: a core has far fewer places for lines on
+// their way to the L1 cache than to the L2. On AVX2 by a whole run, as for int8, or what small caches have
+// room for: 4 KB ahead they take 1.2 times as long (Zen 4, tests/bench/README.md).
+template <class Cached>
+constexpr size_t elements_ahead(size_t dim) noexcept {
+  constexpr size_t element = sizeof(typename Cached::Element), most_bytes = 65536;
+  return lanes == 8 ? std::min(run_keys * dim, most_bytes / element) : 4096 / element;
 }
 
 // tile(first, n) for all queries, at most `most` at a time; n is a constant for the compiler.
@@ -76,7 +82,7 @@ inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_strid
                        const typename Cached::Element* k, size_t dim) noexcept {
   constexpr size_t vecs = block_keys / lanes, together = Cached::together;
   // At least the blocks of the next tile: all of this one's are being read.
-  const size_t ahead = std::max(bytes_ahead / sizeof *k, n_blocks * key_block<Cached>(dim));
+  const size_t ahead = std::max(elements_ahead<Cached>(dim), n_blocks * key_block<Cached>(dim));
   const auto block = [&](size_t b) { return k + b * key_block<Cached>(dim); };
   F32 sums[n_q][n_blocks * vecs];
   for (auto& row : sums) std::fill_n(row, n_blocks * vecs, F32(0.0f));
@@ -137,7 +143,7 @@ inline void mix_tile(float* y, size_t y_stride, const float* p, size_t p_stride,
     }
   };
   in_pieces<together>(n_k, add, [&](size_t j) {
-    prefetch_lines(v + j * dim + d * together + bytes_ahead / sizeof *v, together * n_vecs * lanes);
+    prefetch_lines(v + j * dim + d * together + elements_ahead<Cached>(dim), together * n_vecs * lanes);
   });
   for (size_t i = 0; i < n_q; ++i) {
     for (size_t c = 0; c < n_vecs; ++c) store(y + i * y_stride + d + c * lanes, sums[i][c]);
