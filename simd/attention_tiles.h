@@ -15,7 +15,7 @@ constexpr size_t max_tile_queries = lanes == 16 ? 8 : 4;
 // Up to max_tile_queries are a single token's, whose keys and values come from memory. There the order in
 // which lines are read counts for more than sums that wait for each other or values that are widened twice:
 // blocks of keys are read one after another where there are in_order_sums for each, and values in tiles of so
-// few queries that a tile has whole lines of them. (Measured with AVX-512, tests/bench/README.md.)
+// few queries that a tile has whole lines of them. (Measured with AVX-512, tests/bench/experiments.md.)
 constexpr size_t in_order_sums = lanes == 16 ? 4 : max_tile_sums;
 constexpr size_t in_order_queries = 4;
 
@@ -46,7 +46,7 @@ constexpr size_t key_block(size_t dim) noexcept {
 
 // So far ahead keys and values are asked for, into the L2 cache: a core has far fewer places for lines on
 // their way to the L1 cache than to the L2. On AVX2 by a whole run, as for int8, or what small caches have
-// room for: 4 KB ahead they take 1.2 times as long (Zen 4, tests/bench/README.md).
+// room for: 4 KB ahead they take 1.2 times as long (Zen 4, tests/bench/experiments.md).
 template <class Cached>
 constexpr size_t elements_ahead(size_t dim) noexcept {
   constexpr size_t element = sizeof(typename Cached::Element), most_bytes = 65536;

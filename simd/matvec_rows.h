@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t matvec_rows = 4;
 // How far ahead of the reads. On AVX2 about what a core has under way: asked for further ahead, lines wait
-// for each other and F16 rows come at 0.75 of the pace (Zen 4, tests/bench/README.md).
+// for each other and F16 rows come at 0.75 of the pace (Zen 4, tests/bench/experiments.md).
 constexpr size_t prefetch_bytes = lanes == 8 ? 512 : 1536;
 
 // Adds up the two accumulators of each row; y[r * apart], r < n_rows.

@@ -59,7 +59,7 @@ struct Dot {
   static constexpr size_t tile_panels = 2;
   static constexpr size_t tile_tokens = 8;
   static constexpr size_t decode_panels = 2;
-  static constexpr size_t decode_ahead = 0;  // it reads slower when asked (tests/bench/README.md)
+  static constexpr size_t decode_ahead = 0;  // it reads slower when asked (tests/bench/experiments.md)
 
   template <size_t n_panels, size_t n_tok, class Steps, class Take>
   static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {

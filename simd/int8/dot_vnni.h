@@ -13,7 +13,7 @@ struct DotVnni {
   static constexpr size_t tile_panels = panels;
   static constexpr size_t tile_tokens = tokens;
   static constexpr size_t decode_panels = 2;  // with their scales four places, as many as Zen 5 likes
-  static constexpr size_t decode_ahead = 0;   // it reads slower when asked (tests/bench/README.md)
+  static constexpr size_t decode_ahead = 0;   // it reads slower when asked (tests/bench/experiments.md)
 
   template <size_t n_panels, size_t n_tok, class Steps, class Take>
   static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {
