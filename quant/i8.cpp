@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "quant/float16.h"
 
@@ -103,61 +102,12 @@ void store_row_i8(const MutablePanelsI8& out, std::size_t row, const std::int8_t
   for (std::size_t g = 0; g < shape.n_groups(); ++g) out.scales[scale_offset(shape, row, g)] = scales[g];
 }
 
-void load_row_i8(std::int8_t* codes, std::uint16_t* scales, const PanelsI8& in, std::size_t row) noexcept {
-  for (std::size_t c = 0; c < in.shape.n_cols; ++c)
-    codes[c] = in.codes[code_offset(in.shape, row, c / i8_step_cols) + c % i8_step_cols];
-  for (std::size_t g = 0; g < in.shape.n_groups(); ++g) scales[g] = in.scales[scale_offset(in.shape, row, g)];
-}
-
 void clear_rows_i8(const MutablePanelsI8& out) noexcept {
   const ShapeI8& shape = out.shape;
   for (std::size_t row = shape.n_rows; row < shape.n_panels() * i8_panel_rows; ++row) {
     for (std::size_t step = 0; step < shape.n_steps(); ++step)
       std::fill_n(out.codes + code_offset(shape, row, step), i8_step_cols, std::int8_t{0});
     for (std::size_t g = 0; g < shape.n_groups(); ++g) out.scales[scale_offset(shape, row, g)] = 0;
-  }
-}
-
-bool pack_rows_i8(const MutablePanelsI8& out, const float* w, std::size_t* bad_row,
-                  std::size_t* bad_col) noexcept {
-  const ShapeI8& shape = out.shape;
-  const std::size_t group = shape.group();
-  std::int8_t codes[i8_group(VariantI8::g128)] = {};
-  for (std::size_t row = 0; row < shape.n_rows; ++row) {
-    for (std::size_t c = 0; c < shape.n_cols; c += group) {
-      const std::size_t n = std::min(group, shape.n_cols - c);
-      const float* const weights = w + row * shape.n_cols + c;
-      std::uint16_t scale = 0;
-      const std::size_t n_finite = quantize_row_i8(codes, &scale, weights, n, shape.variant);
-      if (n_finite < n) {
-        *bad_row = row;
-        *bad_col = c + n_finite;
-        return false;
-      }
-      const std::size_t n_padded = (n + i8_step_cols - 1) / i8_step_cols * i8_step_cols;
-      std::fill(codes + n, codes + n_padded, std::int8_t{0});
-      for (std::size_t i = 0; i < n_padded; i += i8_step_cols)
-        std::memcpy(out.codes + code_offset(shape, row, (c + i) / i8_step_cols), codes + i, i8_step_cols);
-      out.scales[scale_offset(shape, row, c / group)] = scale;
-    }
-  }
-  clear_rows_i8(out);
-  return true;
-}
-
-void unpack_q8_0_i8(void* blocks, const PanelsI8& in) noexcept {
-  const ShapeI8& shape = in.shape;
-  for (std::size_t row = 0; row < shape.n_rows; ++row) {
-    for (std::size_t g = 0; g < shape.n_groups(); ++g) {
-      BlockQ8_0 block{};
-      for (std::size_t i = 0; i < BlockQ8_0::size; i += i8_step_cols) {
-        const std::size_t step = (g * BlockQ8_0::size + i) / i8_step_cols;
-        std::memcpy(block.qs + i, in.codes + code_offset(shape, row, step), i8_step_cols);
-      }
-      block.d = in.scales[scale_offset(shape, row, g)];
-      std::memcpy(static_cast<unsigned char*>(blocks) + (row * shape.n_groups() + g) * sizeof block, &block,
-                  sizeof block);
-    }
   }
 }
 

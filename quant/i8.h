@@ -85,7 +85,8 @@ struct BasicPanelsI8 {
 using PanelsI8 = BasicPanelsI8<const std::int8_t, const std::uint16_t>;
 using MutablePanelsI8 = BasicPanelsI8<std::int8_t, std::uint16_t>;
 
-// ---- Packing. All of it is per row or per 16 rows, for the caller to stream and to split.
+// ---- Packing, row by row, for the caller to stream and to split. Q8_0 rows go into panels by a kernel
+// (simd/kernels.h).
 
 // What a row becomes: scales[n_groups] with scale = max |w| / 127, rounded to bf16 or f16, and codes[n_cols]
 // with code = w / scale to the nearest integer, ties to even. A group of zeros, or too small for its scale,
@@ -98,23 +99,12 @@ std::size_t quantize_row_i8(std::int8_t* codes, std::uint16_t* scales, const flo
 std::uint16_t group_scale_i8(const float* w, std::size_t n, VariantI8 variant) noexcept;
 float scale_value_i8(std::uint16_t bits, VariantI8 variant) noexcept;
 
-// One row into and out of its place. codes: [n_cols], scales: [n_groups]. Storing writes the filling columns
-// too; filling rows are stored by clear_rows_i8.
+// One row into its place, the filling columns too. codes: [n_cols], scales: [n_groups].
 void store_row_i8(const MutablePanelsI8& out, std::size_t row, const std::int8_t* codes,
                   const std::uint16_t* scales) noexcept;
-void load_row_i8(std::int8_t* codes, std::uint16_t* scales, const PanelsI8& in, std::size_t row) noexcept;
 
 // Zeros in the rows that fill up the last panel.
 void clear_rows_i8(const MutablePanelsI8& out) noexcept;
-
-// f32 rows [n_rows, n_cols], one after another, of any part of the matrix that starts at a panel. Returns
-// false and where (relative to w) at the first number that is not finite.
-bool pack_rows_i8(const MutablePanelsI8& out, const float* w, std::size_t* bad_row,
-                  std::size_t* bad_col) noexcept;
-
-// Q8_0 rows out of panels (variant g32, n_cols % 32 == 0; blocks at any alignment), without loss; the way in
-// is a kernel (simd/kernels.h).
-void unpack_q8_0_i8(void* blocks, const PanelsI8& in) noexcept;
 
 // y[n_cols] = row `row`: an embedding, and the reference of the format.
 void decode_row_i8(float* y, const PanelsI8& in, std::size_t row) noexcept;
@@ -131,8 +121,8 @@ struct CarriedI8 {
 // blocks: fewer cost more precision, more cost time (README.md has both).
 constexpr float i8_carry_ratio = 2.5f;
 
-constexpr float i8_least_max =
-    0x1p-100f;  // a block whose numbers are all below has scale 0: its inverse is finite
+// A block whose numbers are all below has scale 0, so that the inverse of a scale is finite.
+constexpr float i8_least_max = 0x1p-100f;
 
 RUNNEL_I8_INLINE std::size_t i8_blocks(std::size_t n_cols) noexcept {
   return (n_cols + i8_block - 1) / i8_block;

@@ -10,6 +10,7 @@
 
 #include "quant/float16.h"
 #include "quant/i8.h"
+#include "tests/support/int8_panels.h"
 
 namespace runnel::quant {
 namespace {
@@ -32,13 +33,21 @@ struct Packed {
         scales(shape.n_scales(), 0x5555),
         out{shape, codes.data(), scales.data()},
         in{shape, codes.data(), scales.data()} {}
-  std::int8_t code(std::size_t r, std::size_t c) const {
-    return codes[((r / 16 * ((in.shape.n_cols + 3) / 4) + c / 4) * 16 + r % 16) * 4 + c % 4];
-  }
-  std::uint16_t scale(std::size_t r, std::size_t group) const {
-    return scales[(r / 16 * in.shape.n_groups() + group) * 16 + r % 16];
-  }
 };
+
+// w: [n_rows, n_cols] of `out`, finite.
+void pack(const MutablePanelsI8& out, const float* w) {
+  const ShapeI8& shape = out.shape;
+  std::vector<std::int8_t> codes(shape.n_cols);
+  std::vector<std::uint16_t> scales(shape.n_groups());
+  for (std::size_t r = 0; r < shape.n_rows; ++r) {
+    const std::size_t n_finite =
+        quantize_row_i8(codes.data(), scales.data(), w + r * shape.n_cols, shape.n_cols, shape.variant);
+    expect(n_finite == shape.n_cols, "row is finite", r);
+    store_row_i8(out, r, codes.data(), scales.data());
+  }
+  clear_rows_i8(out);
+}
 
 std::vector<float> random_weights(std::size_t n, float size) {
   static std::mt19937 engine(1);
@@ -62,13 +71,13 @@ void check_row(const Packed& packed, const std::vector<float>& w, std::size_t r)
     const std::size_t end = std::min(shape.n_cols, c + shape.group());
     float max = 0.0f;
     for (std::size_t i = c; i < end; ++i) max = std::max(max, std::fabs(row[i]));
-    const std::uint16_t bits = packed.scale(r, c / shape.group());
+    const std::uint16_t bits = test::scale_at(packed.in, r, c / shape.group());
     expect(bits == (shape.variant == VariantI8::g32 ? f32_to_f16(max / 127.0f) : f32_to_bf16(max / 127.0f)),
            "scale", c);
     const double scale = static_cast<double>(scale_value(shape, bits));
     bool reaches_127 = false;
     for (std::size_t i = c; i < end; ++i) {
-      const int code = packed.code(r, i);
+      const int code = test::code_at(packed.in, r, i);
       reaches_127 = reaches_127 || std::abs(code) == 127;
       expect(std::abs(static_cast<double>(row[i]) / scale - code) <= 0.5 + 1e-5, "nearest code", i);
       expect(static_cast<double>(decoded[i]) == scale * code, "decoded value", i);
@@ -81,40 +90,18 @@ void check_padding(const Packed& packed) {
   const ShapeI8& shape = packed.in.shape;
   for (std::size_t r = 0; r < shape.n_panels() * 16; ++r) {
     for (std::size_t c = r < shape.n_rows ? shape.n_cols : 0; c < (shape.n_cols + 3) / 4 * 4; ++c)
-      expect(packed.code(r, c) == 0, "filling code", c);
+      expect(test::code_at(packed.in, r, c) == 0, "filling code", c);
     for (std::size_t g = 0; r >= shape.n_rows && g < shape.n_groups(); ++g)
-      expect(packed.scale(r, g) == 0, "filling scale", g);
+      expect(test::scale_at(packed.in, r, g) == 0, "filling scale", g);
   }
 }
 
 void check_pack(const ShapeI8& shape) {
   const std::vector<float> w = random_weights(shape.n_rows * shape.n_cols, 1.0f);
   Packed packed(shape);
-  std::size_t bad_row = 0;
-  std::size_t bad_col = 0;
-  expect(pack_rows_i8(packed.out, w.data(), &bad_row, &bad_col), "packs", shape.n_cols);
+  pack(packed.out, w.data());
   for (std::size_t r = 0; r < shape.n_rows; ++r) check_row(packed, w, r);
   check_padding(packed);
-
-  Packed by_rows(shape);  // row by row, out of codes and scales of its own
-  std::vector<std::int8_t> codes(shape.n_cols);
-  std::vector<std::uint16_t> scales(shape.n_groups());
-  for (std::size_t r = 0; r < shape.n_rows; ++r) {
-    expect(quantize_row_i8(codes.data(), scales.data(), w.data() + r * shape.n_cols, shape.n_cols,
-                           shape.variant) == shape.n_cols,
-           "row is finite", r);
-    store_row_i8(by_rows.out, r, codes.data(), scales.data());
-  }
-  clear_rows_i8(by_rows.out);
-  expect(by_rows.codes == packed.codes && by_rows.scales == packed.scales, "row by row", shape.n_cols);
-
-  Packed copy(shape);
-  for (std::size_t r = 0; r < shape.n_rows; ++r) {
-    load_row_i8(codes.data(), scales.data(), packed.in, r);
-    store_row_i8(copy.out, r, codes.data(), scales.data());
-  }
-  clear_rows_i8(copy.out);
-  expect(copy.codes == packed.codes && copy.scales == packed.scales, "out and in", shape.n_cols);
 }
 
 // Panels packed one at a time, as threads do.
@@ -122,28 +109,22 @@ void check_parts(const ShapeI8& shape) {
   const std::vector<float> w = random_weights(shape.n_rows * shape.n_cols, 1.0f);
   Packed whole(shape);
   Packed parts(shape);
-  std::size_t bad_row = 0;
-  std::size_t bad_col = 0;
-  expect(pack_rows_i8(whole.out, w.data(), &bad_row, &bad_col), "packs", 0);
-  for (std::size_t r = 0; r < shape.n_rows; r += 16) {
-    const MutablePanelsI8 part = parts.out.rows(r, std::min<std::size_t>(16, shape.n_rows - r));
-    expect(pack_rows_i8(part, w.data() + r * shape.n_cols, &bad_row, &bad_col), "packs a part", r);
-  }
+  pack(whole.out, w.data());
+  for (std::size_t r = 0; r < shape.n_rows; r += 16)
+    pack(parts.out.rows(r, std::min<std::size_t>(16, shape.n_rows - r)), w.data() + r * shape.n_cols);
   expect(whole.codes == parts.codes && whole.scales == parts.scales, "in parts", shape.n_rows);
 }
 
 void check_not_finite() {
-  constexpr std::size_t n_rows = 20;
   constexpr std::size_t n_cols = 300;
+  std::int8_t codes[n_cols];
+  std::uint16_t scales[3];
   for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
-    for (const std::size_t at : {std::size_t{0}, std::size_t{17 * n_cols + 131}, n_rows * n_cols - 1}) {
-      std::vector<float> w(n_rows * n_cols, 1.0f);
+    for (const std::size_t at : {std::size_t{0}, std::size_t{131}, n_cols - 1}) {
+      std::vector<float> w(n_cols, 1.0f);
       w[at] = bad;
-      Packed packed({VariantI8::g128, n_rows, n_cols});
-      std::size_t row = 0;
-      std::size_t col = 0;
-      expect(!pack_rows_i8(packed.out, w.data(), &row, &col) && row * n_cols + col == at, "not finite", at);
+      expect(quantize_row_i8(codes, scales, w.data(), n_cols, VariantI8::g128) == at, "not finite", at);
     }
   }
 }
@@ -168,9 +149,8 @@ void check_q8_0() {
   }
   clear_rows_i8(packed.out);
   check_padding(packed);
-  std::vector<unsigned char> back(blocks.size(), blocks[0]);
-  unpack_q8_0_i8(back.data() + 1, packed.in);
-  expect(back == blocks, "Q8_0 in and out", 0);
+  const std::vector<BlockQ8_0> back = test::q8_0_blocks(packed.in);
+  expect(std::memcmp(back.data(), blocks.data() + 1, blocks.size() - 1) == 0, "Q8_0 in and out", 0);
   std::vector<float> expected(n_cols);
   std::vector<float> decoded(n_cols);
   for (std::size_t r = 0; r < n_rows; ++r) {
@@ -185,9 +165,7 @@ void check_q8_0() {
 // One group of four numbers.
 std::vector<float> through(VariantI8 variant, const std::vector<float>& w) {
   Packed packed({variant, 1, w.size()});
-  std::size_t row = 0;
-  std::size_t col = 0;
-  expect(pack_rows_i8(packed.out, w.data(), &row, &col), "packs", w.size());
+  pack(packed.out, w.data());
   std::vector<float> decoded(w.size());
   decode_row_i8(decoded.data(), packed.in, 0);
   return decoded;

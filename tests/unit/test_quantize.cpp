@@ -7,6 +7,7 @@
 
 #include "lib/quantize/packed_file.h"
 #include "lib/quantize/quantize.h"
+#include "tests/support/int8_panels.h"
 #include "tests/support/model_weights.h"
 #include "tests/support/paths.h"
 #include "tests/unit/gguf_builder.h"
@@ -149,14 +150,12 @@ TEST_F(QuantizeTest, packs_every_matrix_to_the_nearest_code) {
     const auto stack = find_packed(out, source.name, source.dims[1], source.dims[0]);
     ASSERT_TRUE(stack) << stack.error().message;
     const quant::PanelsI8 matrix = stack->matrix(0);
-    std::vector<std::int8_t> codes(source.dims[0]), expected(source.dims[0]);
-    std::vector<std::uint16_t> scales(matrix.shape.n_groups()), expected_scales(matrix.shape.n_groups());
+    RowI8 expected{std::vector<std::int8_t>(source.dims[0]),
+                   std::vector<std::uint16_t>(matrix.shape.n_groups())};
     for (std::size_t r = 0; r < source.dims[1]; ++r) {
-      quant::load_row_i8(codes.data(), scales.data(), matrix, r);
-      quant::quantize_row_i8(expected.data(), expected_scales.data(), values + r * source.dims[0],
+      quant::quantize_row_i8(expected.codes.data(), expected.scales.data(), values + r * source.dims[0],
                              source.dims[0], matrix.shape.variant);
-      ASSERT_EQ(codes, expected) << "row " << r;
-      ASSERT_EQ(scales, expected_scales) << "row " << r;
+      ASSERT_EQ(row_of(matrix, r), expected) << "row " << r;
     }
   }
   EXPECT_EQ(n_packed, 16u);
@@ -253,8 +252,8 @@ TEST_F(QuantizeTest, takes_q8_0_over_without_loss) {
     const auto stack = find_packed(out, source.name, source.dims[1], source.dims[0]);
     ASSERT_TRUE(stack) << stack.error().message;
     ASSERT_EQ(stack->matrix(0).shape.variant, quant::VariantI8::g32);
-    std::vector<std::byte> blocks(source.n_bytes);
-    quant::unpack_q8_0_i8(blocks.data(), stack->matrix(0));
+    const std::vector<quant::BlockQ8_0> blocks = q8_0_blocks(stack->matrix(0));
+    ASSERT_EQ(blocks.size() * sizeof blocks[0], source.n_bytes);
     EXPECT_EQ(std::memcmp(blocks.data(), source.data, source.n_bytes), 0) << source.name;
     ++n_kept;
   }
