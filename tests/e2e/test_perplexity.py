@@ -2,7 +2,6 @@
 
 import json
 import math
-import xml.etree.ElementTree
 
 import e2e
 
@@ -76,30 +75,6 @@ class Perplexity(e2e.TestCase):
         text = self.succeed("perplexity", *arguments, "--latency").out.decode()
         for words in ("99.9 %", "from the first part to the last", "when the window was full"):
             self.assertIn(words, text)
-
-    def test_the_three_lines_of_the_paper(self):
-        text = e2e.shared("text/tinystories_val_decoded.txt")
-        picture = self.folder / "lines.svg"
-        report = self.report(
-            e2e.DEMO, "-f", text, "--compare", "--window", 124, "--tokens", 1500, "--every", 12, "--svg", picture
-        )
-        self.assertEqual((report["cache_size"], report["sinks"], report["n_scored"]), (128, 4, 114))
-        ratio = {line["name"]: line["to_recomputed"] for line in report["lines"]}
-        self.assertEqual(
-            list(ratio),
-            ["window only", "1 sink", "2 sinks", "4 sinks", "8 sinks", "recomputed without BOS", "recomputed"],
-        )
-        self.assertGreater(ratio["window only"], 1.07)  # the window has lost its sink
-        for name in ("1 sink", "2 sinks", "4 sinks", "8 sinks"):
-            self.assertAlmostEqual(ratio[name], 1, delta=0.01, msg=name)
-        self.assertGreater(report["speed_up"], 3)
-        root = xml.etree.ElementTree.parse(picture).getroot()
-        space = "{http://www.w3.org/2000/svg}"
-        widths = [line.get("stroke-width") for line in root.iter(space + "polyline")]
-        self.assertEqual([width for width in widths if width != "1"], ["2", "7", "1.5"])
-        names = [label.text for label in root.iter(space + "text")]
-        for name in ("window only", "recomputed", "4 sinks"):
-            self.assertTrue(any(n.startswith(name + ", PPL") for n in names), names)
 
     def test_a_comparison_is_of_the_same_tokens(self):
         path = self.write("text", STORY)
