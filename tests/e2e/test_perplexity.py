@@ -77,8 +77,11 @@ class Perplexity(e2e.TestCase):
             self.assertIn(words, text)
 
     def test_a_comparison_is_of_the_same_tokens(self):
-        path = self.write("text", STORY)
-        report = self.report(e2e.DEMO, "-f", path, "--compare", "--sinks", 3, "--window", 17, "--tokens", 300)
+        path, picture = self.write("text", STORY), self.folder / "lines.svg"
+        report = self.report(
+            *(e2e.DEMO, "-f", path, "--compare", "--sinks", 3, "--window", 17, "--tokens", 300, "--svg", picture)
+        )
+        self.assertTrue(picture.read_text().startswith("<svg"))
         lines = {line["name"]: line for line in report["lines"]}
         self.assertIn("3 sinks", lines)  # those asked for, beside the usual ones
         self.assertEqual(report["n_scored"], len(range(24, 300, 8)))
