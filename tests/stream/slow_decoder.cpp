@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <numeric>
 
 namespace runnel::test {
 namespace {
@@ -121,9 +122,13 @@ SlowDecoder::Vector SlowDecoder::multiply(const Linear& w, const Vector& x) cons
   Vector y(w.n_rows);
   for (std::size_t r = 0; r < w.n_rows; ++r) {
     const float* row = weights.data() + r * w.n_cols;
-    double sums[4] = {};  // four, since one alone would wait for itself
-    for (std::size_t c = 0; c < w.n_cols; ++c) sums[c % 4] += static_cast<double>(row[c]) * x[c];
-    const double sum = sums[0] + sums[1] + sums[2] + sums[3];
+    constexpr std::size_t n_sums = 8;  // since one alone would wait for itself
+    double sums[n_sums] = {};
+    std::size_t c = 0;
+    for (; c + n_sums <= w.n_cols; c += n_sums)
+      for (std::size_t i = 0; i < n_sums; ++i) sums[i] += static_cast<double>(row[c + i]) * x[c + i];
+    for (; c < w.n_cols; ++c) sums[0] += static_cast<double>(row[c]) * x[c];
+    const double sum = std::accumulate(sums, sums + n_sums, 0.0);
     y[r] = sum * static_cast<double>(w.scale) + (w.bias ? static_cast<double>(w.bias[r]) : 0.0);
   }
   return y;
