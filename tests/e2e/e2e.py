@@ -1,5 +1,6 @@
 """What the end-to-end tests share: the program under test, its data, and how to run it."""
 
+import json
 import os
 import pathlib
 import signal
@@ -75,6 +76,10 @@ class TestCase(unittest.TestCase):
         result = run(*arguments, stdin=stdin)
         self.assertEqual(result.code, 0, f"runnel {arguments}: {result}")
         return result
+
+    def perplexity(self, *arguments):
+        """The report of `runnel perplexity` on one thread."""
+        return json.loads(self.succeed("perplexity", *arguments, "--json", "-t", 1).out)
 
     def fail_cleanly(self, *arguments, stdin=b"", code=None, naming=""):
         """One line on standard error that names the trouble, nothing on standard output, no signal."""

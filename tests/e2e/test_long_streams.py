@@ -1,22 +1,18 @@
 """runnel perplexity over many tokens: a stream does not drift, and its lines are those of the paper."""
 
-import json
 import xml.etree.ElementTree
 
 import e2e
 
 
 class LongStreams(e2e.TestCase):
-    def report(self, *arguments):
-        return json.loads(self.succeed("perplexity", *arguments, "--json", "-t", 1).out)
-
     def test_the_stream_does_not_drift(self):
         text = e2e.shared("text/tinystories_val_decoded.txt")
         n_tokens = 16384
-        stream = self.report(
+        stream = self.perplexity(
             e2e.DEMO, "-f", text, "--stream", "--sinks", 4, "--window", 252, "--max-tokens", n_tokens, "--buckets", 4
         )
-        chunks = self.report(
+        chunks = self.perplexity(
             e2e.DEMO, "-f", text, "-c", 256, "--score-from", 1, "--max-tokens", n_tokens, "--buckets", 4
         )
         ratios = [s["ppl"] / c["ppl"] for s, c in zip(stream["buckets"], chunks["buckets"])]
@@ -30,7 +26,7 @@ class LongStreams(e2e.TestCase):
     def test_the_three_lines_of_the_paper(self):
         text = e2e.shared("text/tinystories_val_decoded.txt")
         picture = self.folder / "lines.svg"
-        report = self.report(
+        report = self.perplexity(
             e2e.DEMO, "-f", text, "--compare", "--window", 124, "--tokens", 1500, "--every", 12, "--svg", picture
         )
         self.assertEqual((report["cache_size"], report["sinks"], report["n_scored"]), (128, 4, 114))

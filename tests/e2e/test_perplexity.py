@@ -1,6 +1,5 @@
 """runnel perplexity: the figures of the reference, in chunks and through the stream."""
 
-import json
 import math
 
 import e2e
@@ -9,9 +8,6 @@ STORY = b"It was a bright cold day in April, and the clocks were striking. " * 4
 
 
 class Perplexity(e2e.TestCase):
-    def report(self, *arguments):
-        return json.loads(self.succeed("perplexity", *arguments, "--json", "-t", 1).out)
-
     def test_chunks_as_llama_cpp_scores_them(self):
         model = e2e.shared("models/stories260K-f32.gguf")
         text = e2e.shared("text/tinystories_val_decoded.txt")
@@ -26,7 +22,7 @@ class Perplexity(e2e.TestCase):
         text = e2e.shared("text/tinystories_val_decoded.txt")
         # 4 sinks and 124, 4 sinks and 28: mean NLL of the first 1,500 tokens in double precision
         for window, nll in ((124, 3.14145), (28, 3.17253)):
-            report = self.report(
+            report = self.perplexity(
                 model, "-f", text, "--stream", "--sinks", 4, "--window", window, "--max-tokens", 1500, "--cache", "f32"
             )
             self.assertAlmostEqual(report["nll"], nll, delta=0.001)
@@ -34,7 +30,7 @@ class Perplexity(e2e.TestCase):
 
     def test_buckets_make_up_the_whole(self):
         path = self.write("text", STORY)
-        report = self.report(e2e.DEMO, "-f", path, "-c", 64, "--buckets", 3)
+        report = self.perplexity(e2e.DEMO, "-f", path, "-c", 64, "--buckets", 3)
         self.assertEqual(sum(bucket["n_scored"] for bucket in report["buckets"]), report["n_scored"])
         nll = sum(bucket["n_scored"] * bucket["nll"] for bucket in report["buckets"]) / report["n_scored"]
         self.assertAlmostEqual(nll, report["nll"], places=9)
@@ -43,7 +39,7 @@ class Perplexity(e2e.TestCase):
 
     def test_a_text_that_starts_over(self):
         path = self.write("text", STORY)
-        report = self.report(
+        report = self.perplexity(
             e2e.DEMO, "-f", path, "--stream", "--window", 60, "--max-tokens", 500, "--tokens", 3000, "--buckets", 6
         )
         self.assertEqual((report["n_tokens"], report["n_text"], report["n_scored"]), (3000, 500, 2999))
@@ -58,7 +54,7 @@ class Perplexity(e2e.TestCase):
     def test_tokens_one_by_one(self):
         path = self.write("text", STORY)
         arguments = (e2e.DEMO, "-f", path, "--stream", "--window", 28, "--max-tokens", 600, "--cache", "f32")
-        together, timed = self.report(*arguments), self.report(*arguments, "--latency", "--buckets", 3)
+        together, timed = self.perplexity(*arguments), self.perplexity(*arguments, "--latency", "--buckets", 3)
         self.assertAlmostEqual(together["nll"], timed["nll"], places=4)
         self.assertNotIn("latency", together)
         parts = [timed["latency"], timed["latency_first_bucket"], timed["latency_last_bucket"]]
@@ -78,7 +74,7 @@ class Perplexity(e2e.TestCase):
 
     def test_a_comparison_is_of_the_same_tokens(self):
         path, picture = self.write("text", STORY), self.folder / "lines.svg"
-        report = self.report(
+        report = self.perplexity(
             *(e2e.DEMO, "-f", path, "--compare", "--sinks", 3, "--window", 17, "--tokens", 300, "--svg", picture)
         )
         self.assertTrue(picture.read_text().startswith("<svg"))
@@ -86,7 +82,7 @@ class Perplexity(e2e.TestCase):
         self.assertIn("3 sinks", lines)  # those asked for, beside the usual ones
         self.assertEqual(report["n_scored"], len(range(24, 300, 8)))
         # While nothing has left the window, all lines read the same tokens.
-        full = self.report(
+        full = self.perplexity(
             *(e2e.DEMO, "-f", path, "--compare", "--window", 60, "--tokens", 65, "--every", 1, "--cache", "f32")
         )
         self.assertEqual(full["n_scored"], 1)
