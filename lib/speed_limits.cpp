@@ -23,7 +23,7 @@ constexpr int least_passes = 3;
 struct WayOfReading {
   std::size_t n_places, ahead;
 };
-constexpr WayOfReading ways_of_reading[] = {{1, 0}, {1, 4096}, {4, 0}, {4, 512}, {4, 1536}};
+constexpr WayOfReading ways_of_reading[] = {{1, 0}, {1, 4096}, {1, 8192}, {4, 0}, {4, 512}, {4, 1536}};
 
 // Seconds that work(thread), n times over on each thread, takes.
 template <class Work>

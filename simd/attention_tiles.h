@@ -44,13 +44,19 @@ constexpr size_t key_block(size_t dim) noexcept {
   return (dim + Cached::together - 1) / Cached::together * Cached::together * block_keys;
 }
 
-// So far ahead keys and values are asked for, into the L2 cache: a core has far fewer places for lines on
-// their way to the L1 cache than to the L2. On AVX2 by a whole run, as for int8, or what small caches have
-// room for: 4 KB ahead they take 1.2 times as long (Zen 4, tests/bench/experiments.md).
+// So far ahead, in elements, keys and values are asked for, into the L2 cache: a core has far fewer places
+// for lines on their way to the L1 cache than to the L2. On AVX2 a whole run, as for int8, or what small
+// caches have room for; with AVX-512 a quarter of the keys of a run, and 6 KB of values: with 8 a token takes
+// up to 1.1 times as long (tests/bench/experiments.md).
 template <class Cached>
-constexpr size_t elements_ahead(size_t dim) noexcept {
-  constexpr size_t element = sizeof(typename Cached::Element), most_bytes = 65536;
-  return lanes == 8 ? std::min(run_keys * dim, most_bytes / element) : 4096 / element;
+constexpr size_t most_ahead = 65536 / sizeof(typename Cached::Element);
+template <class Cached>
+constexpr size_t keys_ahead(size_t dim) noexcept {
+  return std::min((lanes == 8 ? run_keys : run_keys / 4) * dim, most_ahead<Cached>);
+}
+template <class Cached>
+constexpr size_t values_ahead(size_t dim) noexcept {
+  return lanes == 8 ? std::min(run_keys * dim, most_ahead<Cached>) : 6144 / sizeof(typename Cached::Element);
 }
 
 // tile(first, n) for all queries, at most `most` at a time; n is a constant for the compiler.
@@ -82,7 +88,7 @@ inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_strid
                        const typename Cached::Element* k, size_t dim) noexcept {
   constexpr size_t vecs = block_keys / lanes, together = Cached::together;
   // At least the blocks of the next tile: all of this one's are being read.
-  const size_t ahead = std::max(elements_ahead<Cached>(dim), n_blocks * key_block<Cached>(dim));
+  const size_t ahead = std::max(keys_ahead<Cached>(dim), n_blocks * key_block<Cached>(dim));
   const auto block = [&](size_t b) { return k + b * key_block<Cached>(dim); };
   F32 sums[n_q][n_blocks * vecs];
   for (auto& row : sums) std::fill_n(row, n_blocks * vecs, F32(0.0f));
@@ -143,7 +149,7 @@ inline void mix_tile(float* y, size_t y_stride, const float* p, size_t p_stride,
     }
   };
   in_pieces<together>(n_k, add, [&](size_t j) {
-    prefetch_lines(v + j * dim + d * together + elements_ahead<Cached>(dim), together * n_vecs * lanes);
+    prefetch_lines(v + j * dim + d * together + values_ahead<Cached>(dim), together * n_vecs * lanes);
   });
   for (size_t i = 0; i < n_q; ++i) {
     for (size_t c = 0; c < n_vecs; ++c) store(y + i * y_stride + d + c * lanes, sums[i][c]);

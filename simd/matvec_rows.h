@@ -10,9 +10,11 @@ namespace runnel::simd {
 namespace {
 
 constexpr size_t matvec_rows = 4;
-// How far ahead of the reads. On AVX2 about what a core has under way: asked for further ahead, lines wait
-// for each other and F16 rows come at 0.75 of the pace (Zen 4, tests/bench/experiments.md).
+// How far ahead of the reads (tests/bench/experiments.md). On AVX2 about what a core has under way: asked for
+// further ahead, lines wait for each other and F16 rows come at 0.75 of the pace (Zen 4). With AVX-512 (Zen
+// 5) one core gets Q8_0 rows the faster the further, two that share what memory gives do not from 2 KB on.
 constexpr size_t prefetch_bytes = lanes == 8 ? 512 : 1536;
+constexpr size_t prefetch_bytes_q8_0 = lanes == 16 ? 2048 : prefetch_bytes;
 
 // Adds up the two accumulators of each row; y[r * apart], r < n_rows.
 template <size_t n_rows>
@@ -41,7 +43,7 @@ inline void sum_blocks(F32 (&sums)[matvec_rows][2], const quant::BlockQ8_0* w, s
   const auto add_block = [&](size_t b, size_t parity) {
     for (size_t r = 0; r < n_rows; ++r) {
       const quant::BlockQ8_0& block = w[r * apart * row_blocks + b];
-      prefetch(&block, prefetch_bytes / sizeof block);
+      prefetch(&block, prefetch_bytes_q8_0 / sizeof block);
       sums[r][parity] = add(sums[r][parity], block, b);
     }
   };
