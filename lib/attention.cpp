@@ -39,6 +39,13 @@ Visible together(const Visible& a, const Visible& b) {
           std::min(a.window_begin, b.window_begin), std::max(a.window_end, b.window_end)};
 }
 
+// Asks for the scales of the next run, which lie behind this one's. So few lines at a time are read of them
+// that the processor does not see where they go on.
+void fetch_next_scales(const CachedNumbers& numbers) {
+  constexpr std::size_t line = cache_line / sizeof(float);
+  for (std::size_t i = 0; i < KeyRun::max; i += line) __builtin_prefetch(numbers.scales + KeyRun::max + i);
+}
+
 }  // namespace
 
 Attention::Attention(const Model& model, const simd::Kernels& kernels, const CacheSize& size,
@@ -222,6 +229,7 @@ void Attention::score(const KeyRun& run, const float* q, std::size_t n_rows, flo
       return kernels_.scores_f16(scores, score_stride, q, dim, n_rows,
                                  reinterpret_cast<const simd::F16*>(keys), n_blocks, dim);
     case CacheType::i8:
+      fetch_next_scales(run.keys);
       return kernels_.scores_i8(scores, score_stride, q, dim, n_rows,
                                 reinterpret_cast<const std::int8_t*>(keys), run.keys.scales, n_blocks, dim);
   }
@@ -245,6 +253,7 @@ void Attention::mix(const KeyRun& run, float* weights, std::size_t n_rows, float
 // From the start of the block that the first value lies in, whose others weigh nothing.
 void Attention::mix_i8(const KeyRun& run, float* weights, std::size_t n_rows, float* mixed) const noexcept {
   const std::size_t dim = model_.shape().head_dim_v, skip = run.skip_values();
+  fetch_next_scales(run.values);
   for (std::size_t r = 0; r < n_rows; ++r) {
     float* const row = weights + r * score_stride;
     kernels_.mul(row, run.values.scales + skip, run.n);
