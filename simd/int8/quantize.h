@@ -23,18 +23,33 @@ inline size_t block_size(size_t n_cols, size_t b) noexcept {
   return left < quant::i8_block ? left : quant::i8_block;
 }
 
-// The (n - 1) / 2-th of n >= 1 finite numbers >= 0 in ascending order. Their bits are ordered as they are, so
-// the least bits that are not below half of the numbers can be found by halving.
-inline float lower_median(const float* m, size_t n) noexcept {
-  std::uint32_t low = 0;
-  std::uint32_t high = 0;
+// The largest of n numbers >= 0 that are at most `limit`, of which there are some.
+inline float largest_up_to(const float* m, size_t n, float limit) noexcept {
+  const auto limit_bits = std::bit_cast<std::int32_t>(limit);
+  std::int32_t largest = 0;
   for (size_t i = 0; i < n; ++i) {
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(m[i]);
+    const auto bits = std::bit_cast<std::int32_t>(m[i]);
+    largest = bits <= limit_bits && bits > largest ? bits : largest;
+  }
+  return std::bit_cast<float>(largest);
+}
+
+// The (n - 1) / 2-th of n >= 1 finite numbers >= 0 in ascending order. Their bits are ordered as they are, so
+// that halving what lies between the least and the largest ends at it, mostly soon: between it and the next.
+inline float lower_median(const float* m, size_t n) noexcept {
+  const size_t below = (n - 1) / 2;
+  auto low = std::bit_cast<std::int32_t>(m[0]);
+  std::int32_t high = low;
+  for (size_t i = 1; i < n; ++i) {
+    const auto bits = std::bit_cast<std::int32_t>(m[i]);
+    low = bits < low ? bits : low;
     high = bits > high ? bits : high;
   }
   while (low < high) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    if (count_up_to(m, n, std::bit_cast<float>(middle)) > (n - 1) / 2) {
+    const std::int32_t middle = low + (high - low) / 2;
+    const size_t count = count_up_to(m, n, std::bit_cast<float>(middle));
+    if (count == below + 1) return largest_up_to(m, n, std::bit_cast<float>(middle));
+    if (count > below) {
       high = middle;
     } else {
       low = middle + 1;
