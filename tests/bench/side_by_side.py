@@ -10,6 +10,7 @@ What the rows and columns mean is told in README.md beside this file.
 """
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -203,22 +204,43 @@ def work(options):
 
 
 class Worker:
-    def __init__(self, python, options):
+    """One contender: a process, or some at once that are all asked the same."""
+
+    def __init__(self, python, options, copies):
         self.name = options["name"]
         command = [python, __file__, "--work", json.dumps(options)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.processes = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(copies)
+        ]
 
     def ask(self, part, threads):
-        self.process.stdin.write(json.dumps({"part": part, "threads": threads}) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        for process in self.processes:
+            process.stdin.write(json.dumps({"part": part, "threads": threads}) + "\n")
+            process.stdin.flush()
+        return [self.answer(process, part) for process in self.processes]
+
+    def answer(self, process, part):
+        line = process.stdout.readline()
         if not line:
-            sys.exit(f"{self.name}: ended with code {self.process.wait()} in part '{part}'")
+            sys.exit(f"{self.name}: ended with code {process.wait()} in part '{part}'")
         return json.loads(line)
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        for process in self.processes:
+            process.stdin.close()
+            process.wait()
+
+
+@contextlib.contextmanager
+def busy_programs(n):
+    """n other programs that never wait for anything."""
+    programs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
 
 
 # ---- The comparison
@@ -300,9 +322,9 @@ def compare(workers, options):
             rates = results[part, threads] = {worker.name: [] for worker in workers}
             for turn in range(options.repeat + 1):
                 for worker in workers:
-                    rate = worker.ask(part, threads)
+                    each = worker.ask(part, threads)
                     if turn > 0:  # the first warms up
-                        rates[worker.name].append(rate)
+                        rates[worker.name].append(statistics.mean(each))
             note(f"{part}, threads {threads}: " + ", ".join(f"{statistics.median(r):.4g}" for r in rates.values()))
     return results
 
@@ -365,6 +387,8 @@ def parse():
     parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2])
     parser.add_argument("--repeat", type=int, default=5, help="turns that count")
     parser.add_argument("--only", action="append", help="contenders with this in their name; may be repeated")
+    parser.add_argument("--busy", type=int, default=0, help="other programs that compute all the while")
+    parser.add_argument("--at-once", type=int, default=1, help="copies of a contender at the same time; means of them")
     parser.add_argument("--no-repack", action="store_true", help="the peer without its own packed layouts (and AMX)")
     parser.add_argument("--json", action="store_true", help="every measurement, as JSON")
     return parser.parse_args()
@@ -379,9 +403,10 @@ def main():
         folder = options.folder or pathlib.Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         model = make_model(options, folder)
-        workers = [Worker(python, one) for one in contenders(options, model, folder)]
-        facts = {worker.name: worker.ask("facts", max(options.threads)) for worker in workers}
-        results = compare(workers, options)
+        workers = [Worker(python, one, options.at_once) for one in contenders(options, model, folder)]
+        facts = {worker.name: worker.ask("facts", max(options.threads))[0] for worker in workers}
+        with busy_programs(options.busy):
+            results = compare(workers, options)
         for worker in workers:
             worker.close()
     names = [worker.name for worker in workers]
