@@ -72,7 +72,9 @@ FAULTS = [
     ("i8mm", "simd/isa/i8mm.cpp", "begin * x.width", "begin * quant::i8_chunk", "matmul_i8"),
     ("i8mm", "simd/isa/i8mm.cpp", "+ begin / Groups::blocks * panel_rows", "", "matmul_i8"),  # the first stretch's scales
     ("avx2 avx512 neon", "simd/int8/quantize.h", "n_full && !has_carried", "n_full", "quantize_i8"),
-    ("avx2 avx512 neon", "simd/int8/quantize.h", "> (n - 1) / 2)", "> n / 2)", "quantize_i8"),  # the upper median
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "below = (n - 1) / 2", "below = n / 2", "quantize_i8"),  # the upper median
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "return largest_up_to(m, n, std::bit_cast<float>(middle));",
+     "return std::bit_cast<float>(middle);", "quantize_i8"),  # what lies between it and the next
     ("avx2 avx512 neon", "simd/int8/quantize.h", "max < quant::i8_least_max", "max <= 0.0f", "quantize_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "if (!find_maxima(out.maxima, x, out.n_cols)) return poison(out);",
      "find_maxima(out.maxima, x, out.n_cols);", "quantize_i8"),
