@@ -46,8 +46,8 @@ constexpr size_t key_block(size_t dim) noexcept {
 
 // So far ahead, in elements, keys and values are asked for, into the L2 cache: a core has far fewer places
 // for lines on their way to the L1 cache than to the L2. On AVX2 a whole run, as for int8, or what small
-// caches have room for; with AVX-512 a quarter of the keys of a run, and 6 KB of values: with 8 a token takes
-// up to 1.1 times as long (tests/bench/experiments.md).
+// caches have room for; elsewhere, as measured with AVX-512, a quarter of the keys of a run, and 6 KB of
+// values: with 8 a token takes up to 1.1 times as long (tests/bench/experiments.md).
 template <class Cached>
 constexpr size_t most_ahead = 65536 / sizeof(typename Cached::Element);
 template <class Cached>
