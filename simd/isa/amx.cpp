@@ -135,8 +135,13 @@ struct DotAmx : DotFew {
   }
 };
 
+// From so many tokens on what the caller reads next is asked for. Fewer tokens are multiplied sooner than it
+// comes, and what lies in the L2 cache waits behind it (tests/bench/experiments.md).
+constexpr size_t next_from = 40;
+
 void matmul_i8_amx(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                    const quant::PanelsI8& w, const void* next) noexcept {
+  if (n_tok < next_from) next = nullptr;
   if (n_tok < tile_rows) return matmul_i8<DotFew>(y, y_stride, x, n_tok, w, next);
   TileShapes shapes;
   DotAmx::set(shapes);
