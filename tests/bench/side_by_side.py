@@ -371,11 +371,13 @@ def machine():
     return f"{name}, {os.cpu_count()} threads, {time.strftime('%Y-%m-%d')}"
 
 
-def positive(text):
-    n = int(text)
-    if n < 1:
-        raise argparse.ArgumentTypeError(f"{n} is below 1")
-    return n
+def at_least(least):
+    def number(text):
+        if (n := int(text)) < least:
+            raise argparse.ArgumentTypeError(f"{n} is below {least}")
+        return n
+
+    return number
 
 
 def parse():
@@ -388,14 +390,14 @@ def parse():
     parser.add_argument("--shape", default="tinyllama-1.1b")
     parser.add_argument("--type", default="q8_0")
     parser.add_argument("--packed", action="store_true", help="runnel also on the same weights packed as int8")
-    parser.add_argument("--prompt", type=int, default=512, help="tokens; 0: no such part")
-    parser.add_argument("--decode", type=int, default=64, help="tokens decoded one by one; 0: no such part")
-    parser.add_argument("--depth", type=int, default=0, help="tokens in the cache while decoding; 0: no such part")
-    parser.add_argument("--threads", type=lambda text: [positive(n) for n in text.split(",")], default=[1, 2])
-    parser.add_argument("--repeat", type=positive, default=5, help="turns that count")
+    parser.add_argument("--prompt", type=at_least(0), default=512, help="tokens; 0: no such part")
+    parser.add_argument("--decode", type=at_least(0), default=64, help="tokens decoded one by one; 0: no such part")
+    parser.add_argument("--depth", type=at_least(0), default=0, help="tokens in the cache while decoding; 0: no such part")
+    parser.add_argument("--threads", type=lambda text: list(map(at_least(1), text.split(","))), default=[1, 2])
+    parser.add_argument("--repeat", type=at_least(1), default=5, help="turns that count")
     parser.add_argument("--only", action="append", help="contenders with this in their name; may be repeated")
-    parser.add_argument("--busy", type=int, default=0, help="other programs that compute all the while")
-    parser.add_argument("--at-once", type=positive, default=1, help="copies of each contender at the same time; means")
+    parser.add_argument("--busy", type=at_least(0), default=0, help="other programs that compute all the while")
+    parser.add_argument("--at-once", type=at_least(1), default=1, help="copies of each contender at once; means")
     parser.add_argument("--no-repack", action="store_true", help="the peer without its own packed layouts (and AMX)")
     parser.add_argument("--json", action="store_true", help="every measurement, as JSON")
     return parser.parse_args()
