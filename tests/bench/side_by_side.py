@@ -392,7 +392,7 @@ def parse():
     parser.add_argument("--packed", action="store_true", help="runnel also on the same weights packed as int8")
     parser.add_argument("--prompt", type=at_least(0), default=512, help="tokens; 0: no such part")
     parser.add_argument("--decode", type=at_least(0), default=64, help="tokens decoded one by one; 0: no such part")
-    parser.add_argument("--depth", type=at_least(0), default=0, help="tokens in the cache while decoding; 0: no such part")
+    parser.add_argument("--depth", type=at_least(0), default=0, help="tokens in the cache meanwhile; 0: no such part")
     parser.add_argument("--threads", type=lambda text: list(map(at_least(1), text.split(","))), default=[1, 2])
     parser.add_argument("--repeat", type=at_least(1), default=5, help="turns that count")
     parser.add_argument("--only", action="append", help="contenders with this in their name; may be repeated")
