@@ -16,9 +16,15 @@ constexpr size_t matvec_rows = 4;
 constexpr size_t prefetch_bytes = lanes == 8 ? 512 : 1536;
 constexpr size_t prefetch_bytes_q8_0 = lanes == 16 ? 2048 : prefetch_bytes;
 
-// Adds up the two accumulators of each row; y[r * apart], r < n_rows.
+// Two accumulators for each row.
+using RowSums = F32[matvec_rows][2];
+
+inline void clear(RowSums& sums) noexcept {
+  for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
+}
+// y[r * apart], r < n_rows.
 template <size_t n_rows>
-inline void store_row_sums(float* y, size_t apart, const F32 (&sums)[matvec_rows][2]) noexcept {
+inline void store_row_sums(float* y, size_t apart, const RowSums& sums) noexcept {
   float all[matvec_rows];
   store4(all, sum4(sums[0][0] + sums[0][1], sums[1][0] + sums[1][1], sums[2][0] + sums[2][1],
                    sums[3][0] + sums[3][1]));
@@ -33,19 +39,18 @@ inline void for_each_rows(size_t n_rows, Rows rows) noexcept {
   for (size_t r = apart * matvec_rows; r < n_rows; ++r) rows(r, 0, std::integral_constant<size_t, 1>());
 }
 
-// The blocks of n_rows Q8_0 rows, `apart` rows of row_blocks from each other, from w on: each row's sums
-// start at zero, and block b makes add(sum, block, b) of one of them, even blocks of the first, odd ones of
-// the other.
+// add(blocks, b, parity) for all blocks of n_rows Q8_0 rows, `apart` rows of row_blocks from each other, from
+// w on: blocks[r] is number b of row r, and parity, 0 or 1, the accumulator that is its turn.
 template <size_t n_rows, class Add>
-inline void sum_blocks(F32 (&sums)[matvec_rows][2], const quant::BlockQ8_0* w, size_t apart,
-                       size_t row_blocks, size_t n_blocks, Add add) noexcept {
-  for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
+inline void for_each_block(const quant::BlockQ8_0* w, size_t apart, size_t row_blocks, size_t n_blocks,
+                           Add add) noexcept {
   const auto add_block = [&](size_t b, size_t parity) {
+    const quant::BlockQ8_0* blocks[n_rows];
     for (size_t r = 0; r < n_rows; ++r) {
-      const quant::BlockQ8_0& block = w[r * apart * row_blocks + b];
-      prefetch(&block, prefetch_bytes_q8_0 / sizeof block);
-      sums[r][parity] = add(sums[r][parity], block, b);
+      blocks[r] = &w[r * apart * row_blocks + b];
+      prefetch(blocks[r], prefetch_bytes_q8_0 / sizeof *blocks[r]);
     }
+    add(blocks, b, parity);
   };
   size_t b = 0;
   for (; b + 2 <= n_blocks; b += 2) {

@@ -11,8 +11,8 @@ template <class Format, size_t n_rows>
 inline void dot_rows(float* y, size_t apart, const typename Format::Element* w, size_t n_cols,
                      const float* x) noexcept {
   const auto at = [=](size_t r, size_t c) { return w + r * apart * n_cols + c; };
-  F32 sums[matvec_rows][2];
-  for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
+  RowSums sums;
+  clear(sums);
   size_t c = 0;
   for (; c + 2 * lanes <= n_cols; c += 2 * lanes) {
     const F32 x0 = load(x + c);
@@ -67,11 +67,14 @@ inline F32 dot_block(const quant::BlockQ8_0& block, const float* x) noexcept {
 template <size_t n_rows>
 inline void dot_rows_q8_0(float* y, size_t apart, const quant::BlockQ8_0* w, size_t n_blocks,
                           const float* x) noexcept {
-  F32 sums[matvec_rows][2];
-  sum_blocks<n_rows>(sums, w, apart, n_blocks, n_blocks,
-                     [=](F32 sum, const quant::BlockQ8_0& block, size_t b) {
-                       return fmadd(load_scale(block), dot_block(block, x + b * quant::BlockQ8_0::size), sum);
-                     });
+  RowSums sums;
+  clear(sums);
+  for_each_block<n_rows>(w, apart, n_blocks, n_blocks, [&](const auto& blocks, size_t b, size_t parity) {
+    for (size_t r = 0; r < n_rows; ++r) {
+      const F32 dots = dot_block(*blocks[r], x + b * quant::BlockQ8_0::size);
+      sums[r][parity] = fmadd(F32(scale_of(*blocks[r])), dots, sums[r][parity]);
+    }
+  });
   store_row_sums<n_rows>(y, apart, sums);
 }
 

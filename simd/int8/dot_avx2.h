@@ -107,7 +107,8 @@ struct Dot {
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL
-      for (size_t v = 0; v < n_vecs; ++v) take(first + t, v / panel_vecs, v % panel_vecs, sums[t][v]);
+      for (size_t v = 0; v < n_vecs; ++v)
+        take(first + t, v / panel_vecs, v % panel_vecs, to_float(sums[t][v]));
     }
   }
 };

@@ -60,7 +60,7 @@ struct Dot {
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL
       for (size_t v = 0; v < n_vecs; ++v)
-        take(t, v / panel_vecs, v % panel_vecs, vpaddq_s32(sums[t][v][0], sums[t][v][1]));
+        take(t, v / panel_vecs, v % panel_vecs, to_float(vpaddq_s32(sums[t][v][0], sums[t][v][1])));
     }
   }
 };

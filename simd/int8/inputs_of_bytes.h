@@ -13,18 +13,32 @@ class InputsOfBytes {
     high_[j] = high_byte(x);
     low_[j] = low_byte(x);
   }
-  I32 dots(const std::int8_t* w) const noexcept {
-    I32 high(0);
-    I32 low(0);
+  // Products with the low bytes are added to 256 times those with the high bytes. All rows step by step, for
+  // processors that wait for each sum before they go on.
+  template <size_t n, class Take>
+  void multiply(const quant::BlockQ8_0* const (&blocks)[n], Take take) const noexcept {
+    I32 dots[n];
     RUNNEL_UNROLL
-    for (size_t j = 0; j < quant::BlockQ8_0::size; j += sizeof(Bytes)) {
-      high = add_dots(high, load_i32(w + j), load_i32(high_ + j));
-      low = add_dots(low, load_i32(w + j), load_i32(low_ + j));
-    }
-    return vmlaq_n_s32(low, high, 256);
+    for (size_t r = 0; r < n; ++r) dots[r] = I32(0);
+    add(dots, blocks, high_);
+    RUNNEL_UNROLL
+    for (size_t r = 0; r < n; ++r) dots[r] = vshlq_n_s32(dots[r], 8);
+    add(dots, blocks, low_);
+    RUNNEL_UNROLL
+    for (size_t r = 0; r < n; ++r) take(r, dots[r]);
   }
 
  private:
+  template <size_t n>
+  static void add(I32 (&dots)[n], const quant::BlockQ8_0* const (&blocks)[n], const std::int8_t* x) noexcept {
+    RUNNEL_UNROLL
+    for (size_t j = 0; j < quant::BlockQ8_0::size; j += sizeof(Bytes)) {
+      RUNNEL_UNROLL
+      for (size_t r = 0; r < n; ++r)
+        dots[r] = add_dots(dots[r], load_i32(blocks[r]->qs + j), load_i32(x + j));
+    }
+  }
+
   std::int8_t high_[quant::BlockQ8_0::size];
   std::int8_t low_[quant::BlockQ8_0::size];
 };

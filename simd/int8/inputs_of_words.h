@@ -10,17 +10,22 @@ class InputsOfWords {
  public:
   void put(size_t j, std::int32_t x) noexcept { words_[j] = static_cast<std::int16_t>(x); }
 
-#if defined(__AVX2__)
-  I32 dots(const std::int8_t* w) const noexcept { return _mm256_add_epi32(half(w, 0), half(w, 16)); }
+  template <size_t n, class Take>
+  void multiply(const quant::BlockQ8_0* const (&blocks)[n], Take take) const noexcept {
+    RUNNEL_UNROLL
+    for (size_t r = 0; r < n; ++r) take(r, dot(blocks[r]->qs));
+  }
 
  private:
+#if defined(__AVX2__)
+  I32 dot(const std::int8_t* w) const noexcept { return _mm256_add_epi32(half(w, 0), half(w, 16)); }
   __m256i half(const std::int8_t* w, size_t begin) const noexcept {
     const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(words_ + begin));
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w + begin));
     return _mm256_madd_epi16(_mm256_cvtepi8_epi16(bytes), x);
   }
 #elif defined(__aarch64__)
-  I32 dots(const std::int8_t* w) const noexcept {
+  I32 dot(const std::int8_t* w) const noexcept {
     int32x4_t even = vdupq_n_s32(0);  // two sums, each of which waits for itself
     int32x4_t odd = even;
     RUNNEL_UNROLL
@@ -32,8 +37,6 @@ class InputsOfWords {
     }
     return vaddq_s32(even, odd);
   }
-
- private:
 #endif
   alignas(32) std::int16_t words_[quant::BlockQ8_0::size];
 };

@@ -10,7 +10,7 @@
 //     static constexpr size_t decode_panels;             // read side by side for a single token
 //     static constexpr size_t decode_ahead;              // bytes that it asks for ahead; 0: it does not
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
-//     // on of panel p.
+//     // on of panel p, as floats.
 //     template <size_t n_panels, size_t n_tok, class Steps, class Take>
 //     static void block(const BlockI8& block, Steps n_steps, Take take) noexcept;
 //     // May be missing. Adds blocks of the tile to y, whole groups of them, from its first on; returns the
@@ -136,8 +136,8 @@ inline void fetch_weights_ahead(const BlockI8& block) noexcept {
 template <class Dot, size_t n_panels, size_t n_tok, class Steps, class Scale>
 inline void add_block(Sums<n_panels, n_tok>& y, const BlockI8& block, Steps n_steps, Scale scale) noexcept {
   if constexpr (n_tok == 1 && Dot::decode_ahead != 0) fetch_weights_ahead<Dot::decode_ahead, n_panels>(block);
-  Dot::template block<n_panels, n_tok>(block, n_steps, [&](size_t t, size_t p, size_t v, I32 dots) {
-    y[t][p][v] = fmadd(to_float(dots), scale(t, p, v), y[t][p][v]);
+  Dot::template block<n_panels, n_tok>(block, n_steps, [&](size_t t, size_t p, size_t v, F32 dots) {
+    y[t][p][v] = fmadd(dots, scale(t, p, v), y[t][p][v]);
   });
 }
 

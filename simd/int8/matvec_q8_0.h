@@ -3,8 +3,9 @@
 // products add up exactly in int32: 32 * 128 * factor_steps < 2^31. How numbers and weights are multiplied is
 // a class:
 //
-//   inputs.put(j, x)   keeps number j < 32, -factor_steps <= x <= factor_steps
-//   inputs.dots(w)     sum of the numbers times the 32 bytes at w, still spread over the lanes
+//   inputs.put(j, x)               keeps number j < 32, -factor_steps <= x <= factor_steps
+//   inputs.multiply(blocks, take)  take(r, dots): sum of the numbers times those of *blocks[r], still spread
+//                                  over the lanes
 #pragma once
 #include <algorithm>
 
@@ -42,12 +43,14 @@ struct InputsQ8_0 {
 template <size_t n_rows, class Inputs>
 inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size_t row_blocks,
                          const InputsQ8_0<Inputs>& x, bool add) noexcept {
-  F32 sums[matvec_rows][2];
-  sum_blocks<n_rows>(sums, w, apart, row_blocks, x.n_blocks,
-                     [&](F32 sum, const quant::BlockQ8_0& block, size_t b) {
-                       const F32 scale = load_scale(block) * F32(x.scales[b]);
-                       return fmadd(to_float(x.blocks[b].dots(block.qs)), scale, sum);
-                     });
+  RowSums sums;
+  clear(sums);
+  for_each_block<n_rows>(w, apart, row_blocks, x.n_blocks, [&](const auto& blocks, size_t b, size_t parity) {
+    x.blocks[b].multiply(blocks, [&](size_t r, I32 dots) {
+      const F32 scale(scale_of(*blocks[r]) * x.scales[b]);
+      sums[r][parity] = fmadd(to_float(dots), scale, sums[r][parity]);
+    });
+  });
   float part[matvec_rows];
   store_row_sums<n_rows>(part, 1, sums);
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = add ? y[r * apart] + part[r] : part[r];

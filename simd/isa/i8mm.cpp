@@ -15,10 +15,15 @@ constexpr size_t n_pairs = tile_tokens / 2;
 constexpr size_t zipped_blocks = 32;  // 16 KiB of weights, in the L1 cache
 static_assert(zipped_blocks % WideGroups::blocks == 0);
 
-// Codes of a stretch: [block][pair of steps][row][8 inputs], zeros where there are no inputs.
-using Zipped = std::int8_t[zipped_blocks * block_bytes];
+// A stretch of a panel.
+struct Zipped {
+  // [block][pair of steps][row][8 inputs], zeros where there are no inputs.
+  alignas(line_bytes) std::int8_t codes[zipped_blocks * block_bytes];
+  // As the sums lie: each row's twice, first those of rows 0 and 1 of a vector, then those of rows 2 and 3.
+  F32 scales[zipped_blocks][panel_vecs][2];
+};
 
-inline void zip(Zipped& zipped, const std::int8_t* w, size_t n_cols) noexcept {
+inline void zip_codes(Zipped& zipped, const std::int8_t* w, size_t n_cols) noexcept {
   const size_t n_steps = (n_cols + quant::i8_step_cols - 1) / quant::i8_step_cols;
   for (size_t step = 0; step < quant::i8_blocks(n_cols) * block_steps; step += 2) {
     RUNNEL_UNROLL
@@ -28,8 +33,22 @@ inline void zip(Zipped& zipped, const std::int8_t* w, size_t n_cols) noexcept {
                            : I32(0);
       };
       const int32x4x2_t both{{four(step), four(step + 1)}};
-      vst2q_s32(reinterpret_cast<std::int32_t*>(zipped + step * quant::i8_step_bytes + 2 * v * sizeof(I32)),
-                both);
+      vst2q_s32(
+          reinterpret_cast<std::int32_t*>(zipped.codes + step * quant::i8_step_bytes + 2 * v * sizeof(I32)),
+          both);
+    }
+  }
+}
+
+template <class Groups>
+inline void zip_scales(Zipped& zipped, const std::uint16_t* scales, size_t n_cols) noexcept {
+  constexpr size_t group_cols = Groups::blocks * quant::i8_block;
+  for (size_t group = 0; group * group_cols < n_cols; ++group) {
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) {
+      const F32 four = Groups::load_scale(scales + group * panel_rows + v * lanes);
+      zipped.scales[group][v][0] = vzip1q_f32(four, four);
+      zipped.scales[group][v][1] = vzip2q_f32(four, four);
     }
   }
 }
@@ -46,87 +65,98 @@ inline void clear(PairSums& sums) noexcept {
   }
 }
 
-// y += dots * scale(i, v, half)
-template <class Scale>
-inline void add_pairs(PairSums& y, const BlockI8& block, Scale scale) noexcept {
-  int32x4_t dots[n_pairs][panel_vecs][2];
+// The inputs of a block: those of two tokens for two steps.
+using PairInputs = int8x16_t[n_pairs][block_steps / 2];
+
+inline void load_inputs(PairInputs& x, const BlockI8& block) noexcept {
   RUNNEL_UNROLL
   for (size_t i = 0; i < n_pairs; ++i) {
     RUNNEL_UNROLL
-    for (size_t v = 0; v < panel_vecs; ++v) dots[i][v][0] = dots[i][v][1] = vdupq_n_s32(0);
+    for (size_t step = 0; step < block_steps; step += 4) {
+      const int64x2_t x0 = vreinterpretq_s64_s8(vld1q_s8(block.inputs_from(2 * i, step)));
+      const int64x2_t x1 = vreinterpretq_s64_s8(vld1q_s8(block.inputs_from(2 * i + 1, step)));
+      x[i][step / 2] = vreinterpretq_s8_s64(vzip1q_s64(x0, x1));
+      x[i][step / 2 + 1] = vreinterpretq_s8_s64(vzip2q_s64(x0, x1));
+    }
   }
+}
+
+// y += dots * scale(i, v, half). One vector of rows after the other, whose sums leave registers for the
+// inputs.
+template <class Scale>
+inline void add_pairs(PairSums& y, const BlockI8& block, Scale scale) noexcept {
+  PairInputs x;
+  load_inputs(x, block);
   RUNNEL_UNROLL
-  for (size_t step = 0; step < block_steps; step += 2) {
-    end_of_step();
-    int8x16_t x[n_pairs];
+  for (size_t v = 0; v < panel_vecs; ++v) {
+    int32x4_t dots[n_pairs][2];
     RUNNEL_UNROLL
-    for (size_t i = 0; i < n_pairs; ++i)
-      x[i] =
-          vcombine_s8(vld1_s8(block.inputs_from(2 * i, step)), vld1_s8(block.inputs_from(2 * i + 1, step)));
+    for (size_t i = 0; i < n_pairs; ++i) {
+      dots[i][0] = sums_begin();
+      dots[i][1] = sums_begin();
+    }
     RUNNEL_UNROLL
-    for (size_t v = 0; v < panel_vecs; ++v) {
+    for (size_t step = 0; step < block_steps; step += 2) {
+      end_of_step();
       RUNNEL_UNROLL
       for (size_t half = 0; half < 2; ++half) {
         const int8x16_t w = vld1q_s8(block.w + step * quant::i8_step_bytes + (2 * v + half) * sizeof(I32));
         RUNNEL_UNROLL
-        for (size_t i = 0; i < n_pairs; ++i) dots[i][v][half] = vmmlaq_s32(dots[i][v][half], w, x[i]);
+        for (size_t i = 0; i < n_pairs; ++i) dots[i][half] = vmmlaq_s32(dots[i][half], w, x[i][step / 2]);
       }
     }
-  }
-  RUNNEL_UNROLL
-  for (size_t v = 0; v < panel_vecs; ++v) {
+    end_of_step();
     RUNNEL_UNROLL
     for (size_t half = 0; half < 2; ++half) {
       RUNNEL_UNROLL
-      for (size_t i = 0; i < n_pairs; ++i)
-        y[i][v][half] = fmadd(to_float(dots[i][v][half]), scale(i, v, half), y[i][v][half]);
+      for (size_t i = 0; i < n_pairs; ++i) {
+        y[i][v][half] = fmadd(sums_end(dots[i][half]), scale(i, v, half), y[i][v][half]);
+        before_next_step(y[i][v][half]);
+      }
     }
+    end_of_step();
   }
 }
 
-// Scales as the sums lie.
+// As the sums lie.
 inline F32 x_scale(const Tile& tile, size_t i, size_t b) noexcept {
   const float32x2_t two = vld1_f32(tile.x.scales + tile.x.place(b) + 2 * i);
   return vcombine_f32(two, two);
 }
-template <class Groups>
-inline F32 w_scale(const Tile& tile, size_t v, size_t half, size_t group) noexcept {
-  const F32 four = tile.w_scale<Groups>(0, v, group);
-  return half == 0 ? vzip1q_f32(four, four) : vzip2q_f32(four, four);
-}
 
 // y += the stretch, whose last block is filled up with zeros.
-inline void add_stretch(WideGroups, PairSums& y, const Tile& tile) noexcept {
+inline void add_stretch(WideGroups, PairSums& y, const Zipped& zipped, const Tile& tile) noexcept {
   const size_t n_blocks = tile.stretch.end;
   for (size_t begin = 0; begin < n_blocks; begin += WideGroups::blocks) {
     PairSums part;
     clear(part);
     for (size_t b = begin; b < std::min(begin + WideGroups::blocks, n_blocks); ++b)
       add_pairs(part, tile.block(b), [&](size_t i, size_t, size_t) { return x_scale(tile, i, b); });
+    const auto& scales = zipped.scales[begin / WideGroups::blocks];
     RUNNEL_UNROLL
     for (size_t v = 0; v < panel_vecs; ++v) {
       RUNNEL_UNROLL
       for (size_t half = 0; half < 2; ++half) {
-        const F32 scale = w_scale<WideGroups>(tile, v, half, begin / WideGroups::blocks);
         RUNNEL_UNROLL
-        for (size_t i = 0; i < n_pairs; ++i) y[i][v][half] = fmadd(part[i][v][half], scale, y[i][v][half]);
+        for (size_t i = 0; i < n_pairs; ++i)
+          y[i][v][half] = fmadd(part[i][v][half], scales[v][half], y[i][v][half]);
       }
     }
   }
 }
-inline void add_stretch(NarrowGroups, PairSums& y, const Tile& tile) noexcept {
+inline void add_stretch(NarrowGroups, PairSums& y, const Zipped& zipped, const Tile& tile) noexcept {
   for (size_t b = 0; b < tile.stretch.end; ++b) {
     add_pairs(y, tile.block(b), [&](size_t i, size_t v, size_t half) {
-      return x_scale(tile, i, b) * w_scale<NarrowGroups>(tile, v, half, b);
+      return x_scale(tile, i, b) * zipped.scales[b][v][half];
     });
   }
 }
 
-// 4 tokens and 16 outputs. `whole` has all columns of the panel; part those of the stretch, with zipped
-// codes.
+// 4 tokens and 16 outputs. `whole` has all columns of the panel; part those of the stretch, whose codes are
+// zipped.
 template <class Groups>
-inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const Tile& part, bool is_first,
-                             bool is_last) noexcept {
+inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const Tile& part,
+                             const Zipped& zipped, bool is_first, bool is_last) noexcept {
   PairSums sums;
   clear(sums);
   if (!is_first) {
@@ -142,7 +172,7 @@ inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const
       }
     }
   }
-  add_stretch(Groups(), sums, part);
+  add_stretch(Groups(), sums, zipped, part);
   F32 rows[tile_tokens][1][panel_vecs];
   RUNNEL_UNROLL
   for (size_t i = 0; i < n_pairs; ++i) {
@@ -179,18 +209,18 @@ inline void multiply_zipped(float* y, size_t y_stride, const quant::ActivationsI
     do {
       const size_t n_cols = std::min(stretch_cols, x.n_cols - begin * quant::i8_block);
       is_last = begin * quant::i8_block + n_cols == x.n_cols;
-      alignas(64) Zipped zipped;
-      zip(zipped, panel.codes + begin * block_bytes, n_cols);
-      const std::uint16_t* const scales = panel.scales + begin / Groups::blocks * panel_rows;
+      Zipped zipped;
+      zip_codes(zipped, panel.codes + begin * block_bytes, n_cols);
+      zip_scales<Groups>(zipped, panel.scales + begin / Groups::blocks * panel_rows, n_cols);
       for (size_t t = 0; t < n_tok;) {
         Tile whole{panel.codes, panel.scales, 0, 0, x.tokens(t), {0, quant::i8_blocks(x.n_cols)}};
         size_t n = std::min(n_tok - t, whole.x.n_in_chunk());
         for (; n >= tile_tokens; n -= tile_tokens, t += tile_tokens) {
           const Tile part{
-              zipped, scales, 0, 0, columns(whole.x, begin, n_cols), {0, quant::i8_blocks(n_cols)}};
+              zipped.codes, nullptr, 0, 0, columns(whole.x, begin, n_cols), {0, quant::i8_blocks(n_cols)}};
           with_whole_rows<tile_tokens, panel_rows>(
               y + t * y_stride + row, y_stride, n_rows, begin == 0, [&](float* rows, size_t stride) {
-                multiply_stretch<Groups>(rows, stride, whole, part, begin == 0, is_last);
+                multiply_stretch<Groups>(rows, stride, whole, part, zipped, begin == 0, is_last);
               });
           whole.x = whole.x.tokens(tile_tokens);
         }

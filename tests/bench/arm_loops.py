@@ -29,7 +29,7 @@ LANES = 4
 # Multiply-adds of one instruction.
 DOTS = {"smmla": 32, "sdot": 16, "smull": 8, "smull2": 8, "smlal": 8, "smlal2": 8}
 # Instructions that wait for nothing, for what a core can do at best.
-CONVERSIONS = {"scvtf": "v{0}.4s, v30.4s", "fmla": "v{0}.4s, v30.4s, v31.4s"}
+CONVERSIONS = {"fsub": "v{0}.4s, v30.4s, v31.4s", "fmla": "v{0}.4s, v30.4s, v31.4s"}
 OPERANDS = {"smmla": "v{0}.4s, v30.16b, v31.16b", "sdot": "v{0}.4s, v30.16b, v31.16b", "smull": "v{0}.8h, v30.8b, v31.8b",
             "smull2": "v{0}.8h, v30.16b, v31.16b", "smlal": "v{0}.8h, v30.8b, v31.8b", "smlal2": "v{0}.8h, v30.16b, v31.16b",
             "sadalp": "v{0}.4s, v30.8h"}
@@ -141,8 +141,8 @@ class Loop:
         self.row, self.body = row, body
         self.names = collections.Counter(one.name for one in body)
         self.dots = sum(self.names[name] for name in DOTS)
-        self.sums = sum(one.name == "scvtf" and ".4s" in one.operands for one in body)  # vectors times tokens
-        self.variant = "g32" if self.names["fcvtl"] + self.names["fcvtl2"] else "g128"
+        self.sums = sum(one.name == "fmla" and ".4s" in one.operands for one in body)  # vectors times tokens
+        self.variant = "g32" if self.names["fmul"] else "g128"  # scales of weights times those of activations
         stack = stack_registers(before)
         self.spills = [one for one in body if one.is_store() or (one.is_load() and one.base in stack)]
         self.loads = [one for one in body if one.is_load() and one not in self.spills]
@@ -152,8 +152,8 @@ class Loop:
         self.macs = self.sums * LANES * BLOCK
 
     def shape(self):
-        """Which tile it is: that of which weights and inputs are as many bytes as are loaded."""
-        loaded = sum(one.bytes() for one in self.loads)
+        """Which tile it is: that of which weights and inputs are as many bytes as are loaded from different places."""
+        loaded = sum({one.operands.partition("[")[2]: one.bytes() for one in self.loads}.values())
         shapes = [(v, self.sums // v) for v in (4, 8, 16) if self.sums and self.sums % v == 0]
         need = {(v, t): v * LANES * BLOCK + t * (BLOCK + 4) + (8 * v if self.variant == "g32" else 0) for v, t in shapes}
         return min(shapes, key=lambda shape: abs(need[shape] - loaded), default=(0, 0))
@@ -221,7 +221,7 @@ class Core:
         that the format asks for once in a block for each sum."""
         names = [name for name in OPERANDS for _ in range(loop.names[name])]
         if conversions:
-            names += ["scvtf", "fmla"] * loop.sums
+            names += list(CONVERSIONS) * loop.sums
         return self.cycles([f"{name}\t{(OPERANDS | CONVERSIONS)[name].format(i % 28)}" for i, name in enumerate(names)])
 
 

@@ -26,8 +26,8 @@ ARM = {"neon": "", "dotprod": "-march=armv8.2-a+dotprod", "i8mm": "-march=armv8.
 
 # rows, file, what stands there, what is planted, the check that has to fail
 FAULTS = [
-    ("avx2 avxvnni avx512vnni", "simd/int8/matmul.h", "fmadd(to_float(dots), scale(t, p, v), y[t][p][v])",
-     "to_float(dots) * scale(t, p, v) + y[t][p][v]", "matmul_i8"),  # rounded twice
+    ("avx2 avxvnni avx512vnni", "simd/int8/matmul.h", "fmadd(dots, scale(t, p, v), y[t][p][v])",
+     "dots * scale(t, p, v) + y[t][p][v]", "matmul_i8"),  # rounded twice
     ("avx2 avx512vnni neon", "simd/int8/matmul.h", "begin / WideGroups::blocks)", "begin / WideGroups::blocks / 2)",
      "matmul_i8"),  # scales of another group
     ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "if (end_whole < end) add(end_whole, tile.last_steps());", "", "matmul_i8"),
@@ -48,7 +48,8 @@ FAULTS = [
     ("avx2 neon dotprod", "simd/matvec_rows.h", "if (b < n_blocks) add_block(b, 0);", "", "matvec_q8_0"),
     ("avx2", "simd/int8/inputs_of_words.h", "half(w, 16)", "half(w, 0)", "matvec_q8_0"),
     ("neon", "simd/int8/inputs_of_words.h", "vmlal_high_s16(odd, wide, x)", "vmlal_high_s16(even, wide, x)", "matvec_q8_0"),
-    ("dotprod", "simd/int8/inputs_of_bytes.h", "add_dots(low, load_i32(w + j)", "add_dots(low, load_i32(w)", "matvec_q8_0"),
+    ("dotprod", "simd/int8/inputs_of_bytes.h", "load_i32(blocks[r]->qs + j)", "load_i32(blocks[r]->qs)", "matvec_q8_0"),
+    ("dotprod", "simd/int8/inputs_of_bytes.h", "vshlq_n_s32(dots[r], 8)", "dots[r]", "matvec_q8_0"),
     ("neon", "simd/int8/dot_neon.h", "vmlal_high_s8(high, w1, x1)", "high", "matmul_i8"),
     ("neon", "simd/int8/dot_neon.h", "vpaddq_s32(sums[t][v][0], sums[t][v][1])",
      "vpaddq_s32(sums[t][v][1], sums[t][v][0])", "matmul_i8"),
@@ -71,6 +72,8 @@ FAULTS = [
     ("i8mm", "simd/isa/i8mm.cpp", "if (is_last) add_carried", "add_carried", "matmul_i8"),  # once for each stretch
     ("i8mm", "simd/isa/i8mm.cpp", "begin * x.width", "begin * quant::i8_chunk", "matmul_i8"),
     ("i8mm", "simd/isa/i8mm.cpp", "+ begin / Groups::blocks * panel_rows", "", "matmul_i8"),  # the first stretch's scales
+    ("i8mm", "simd/isa/i8mm.cpp", "[1] = vzip2q_f32(four, four)", "[1] = vzip1q_f32(four, four)", "matmul_i8"),
+    ("dotprod i8mm", "simd/int8/sums_arm.h", "12582912.0f", "12582911.0f", "matmul_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "n_full && !has_carried", "n_full", "quantize_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "below = (n - 1) / 2", "below = n / 2", "quantize_i8"),  # the upper median
     ("avx2 avx512 neon", "simd/int8/quantize.h", "return largest_up_to(m, n, std::bit_cast<float>(middle));",
