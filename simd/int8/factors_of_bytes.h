@@ -8,13 +8,25 @@ namespace runnel::simd {
 namespace {
 
 // One of the two is unsigned on x86: 128 is added to what is cached, and sums start at -128 times the sum of
-// the factors.
+// the factors. Four factors meet those of every lane: x86 wants them in every lane, ARM in one.
 #if defined(__x86_64__)
 inline I32 multiplicand(I32 v) noexcept { return v ^ I32(static_cast<std::int32_t>(0x80808080u)); }
 constexpr std::int32_t added_to_bytes = 128;
+using FourBytes = I32;
+inline FourBytes four_bytes(const std::int8_t* p) noexcept { return four_of(p); }
+inline Bytes add_dots_of_four(Bytes sum, I32 a, FourBytes b) noexcept { return add_dots(sum, a, b); }
 #else
 inline I32 multiplicand(I32 v) noexcept { return v; }
 constexpr std::int32_t added_to_bytes = 0;
+using FourBytes = int8x8_t;  // and four zeros
+inline FourBytes four_bytes(const std::int8_t* p) noexcept {
+  std::int32_t four = 0;
+  __builtin_memcpy(&four, p, sizeof four);
+  return vreinterpret_s8_s32(int32x2_t{four, 0});
+}
+inline Bytes add_dots_of_four(Bytes sum, I32 a, FourBytes b) noexcept {
+  return vdotq_lane_s32(sum, vreinterpretq_s8_s32(a), b, 0);
+}
 #endif
 
 class FactorsOfBytes {
@@ -53,9 +65,9 @@ class FactorsOfBytes {
       RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) bytes[v] =
           multiplicand(load_i32(p + v * lanes * dot_bytes));
       RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
-        const I32 h = four_of(rows[i].numbers.high_ + step * dot_bytes);
+        const FourBytes h = four_bytes(rows[i].numbers.high_ + step * dot_bytes);
         RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) add_to(high[part][i][v], bytes[v], h);
-        const I32 l = four_of(rows[i].numbers.low_ + step * dot_bytes);
+        const FourBytes l = four_bytes(rows[i].numbers.low_ + step * dot_bytes);
         RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) add_to(low[part][i][v], bytes[v], l);
       }
     };
@@ -81,7 +93,9 @@ class FactorsOfBytes {
  private:
   // Not Bytes: GCC 12 would keep each sum twice through a loop, as 64 and as 32 bit numbers.
   using Sums = std::int32_t __attribute__((vector_size(sizeof(Bytes))));
-  static void add_to(Sums& sums, I32 a, I32 b) noexcept { sums = (Sums)add_dots((Bytes)sums, a, b); }
+  static void add_to(Sums& sums, I32 a, FourBytes b) noexcept {
+    sums = (Sums)add_dots_of_four((Bytes)sums, a, b);
+  }
 
   alignas(64) std::int8_t high_[max_factors];
   alignas(64) std::int8_t low_[max_factors];

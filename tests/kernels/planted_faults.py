@@ -104,6 +104,7 @@ FAULTS = [
     ("avx512vnni", "simd/int8/attention_dots.h", "d += wide)", "d += block_keys)", "mix_i8"),
     ("avxvnni avx512vnni dotprod", "simd/int8/bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
     ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "high_[n] = low_[n] = 0", "", "scores_i8"),
+    ("dotprod", "simd/int8/factors_of_bytes.h", "vreinterpretq_s8_s32(a), b, 0)", "vreinterpretq_s8_s32(a), b, 1)", "mix_i8"),
     ("avx2 avx512", "simd/int8/factors_of_words.h", "numbers_[j] = 0", "", "scores_i8"),
     ("avx2", "simd/int8/factors_of_words.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots
     ("avx512", "simd/int8/factors_of_words.h", "_mm512_permutex2var_epi32(a, odd, b)", "_mm512_permutex2var_epi32(a, even, b)",
