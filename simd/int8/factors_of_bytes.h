@@ -20,9 +20,7 @@ inline I32 multiplicand(I32 v) noexcept { return v; }
 constexpr std::int32_t added_to_bytes = 0;
 using FourBytes = int8x8_t;  // and four zeros
 inline FourBytes four_bytes(const std::int8_t* p) noexcept {
-  std::int32_t four = 0;
-  __builtin_memcpy(&four, p, sizeof four);
-  return vreinterpret_s8_s32(int32x2_t{four, 0});
+  return vreinterpret_s8_s32(int32x2_t{four_at(p), 0});
 }
 inline Bytes add_dots_of_four(Bytes sum, I32 a, FourBytes b) noexcept {
   return vdotq_lane_s32(sum, vreinterpretq_s8_s32(a), b, 0);

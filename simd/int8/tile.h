@@ -26,11 +26,7 @@ struct BlockI8 {
     return x + t * quant::i8_block + step * quant::i8_step_cols;
   }
   // The four inputs of a step as one number.
-  std::int32_t inputs(size_t t, size_t step) const noexcept {
-    std::int32_t four = 0;
-    __builtin_memcpy(&four, inputs_from(t, step), sizeof four);
-    return four;
-  }
+  std::int32_t inputs(size_t t, size_t step) const noexcept { return four_at(inputs_from(t, step)); }
   std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
 };
 

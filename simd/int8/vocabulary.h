@@ -190,12 +190,14 @@ inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
 
 #endif
 
-// Four bytes in every lane.
-inline I32 four_of(const std::int8_t* p) noexcept {
+// Four bytes as one number.
+inline std::int32_t four_at(const std::int8_t* p) noexcept {
   std::int32_t four = 0;
   __builtin_memcpy(&four, p, sizeof four);
-  return I32(four);
+  return four;
 }
+// In every lane.
+inline I32 four_of(const std::int8_t* p) noexcept { return I32(four_at(p)); }
 
 }  // namespace
 }  // namespace runnel::simd

@@ -20,7 +20,8 @@ struct Zipped {
   // [block][pair of steps][row][8 inputs], zeros where there are no inputs.
   alignas(line_bytes) std::int8_t codes[zipped_blocks * block_bytes];
   // As the sums lie: each row's twice, first those of rows 0 and 1 of a vector, then those of rows 2 and 3.
-  F32 scales[zipped_blocks][panel_vecs][2];
+  using Scales = F32[zipped_blocks][panel_vecs][2];
+  Scales scales;
 };
 
 inline void zip_codes(Zipped& zipped, const std::int8_t* w, size_t n_cols) noexcept {
@@ -119,44 +120,50 @@ inline void add_pairs(PairSums& y, const BlockI8& block, Scale scale) noexcept {
 }
 
 // As the sums lie.
-inline F32 x_scale(const Tile& tile, size_t i, size_t b) noexcept {
-  const float32x2_t two = vld1_f32(tile.x.scales + tile.x.place(b) + 2 * i);
-  return vcombine_f32(two, two);
+inline void load_x_scales(F32 (&scales)[n_pairs], const Tile& tile, size_t b) noexcept {
+  RUNNEL_UNROLL
+  for (size_t i = 0; i < n_pairs; ++i) {
+    const float32x2_t two = vld1_f32(tile.x.scales + tile.x.place(b) + 2 * i);
+    scales[i] = vcombine_f32(two, two);
+  }
 }
 
 // y += the stretch, whose last block is filled up with zeros.
-inline void add_stretch(WideGroups, PairSums& y, const Zipped& zipped, const Tile& tile) noexcept {
+inline void add_stretch(WideGroups, PairSums& y, const Tile& tile, const Zipped::Scales& scales) noexcept {
   const size_t n_blocks = tile.stretch.end;
   for (size_t begin = 0; begin < n_blocks; begin += WideGroups::blocks) {
     PairSums part;
     clear(part);
-    for (size_t b = begin; b < std::min(begin + WideGroups::blocks, n_blocks); ++b)
-      add_pairs(part, tile.block(b), [&](size_t i, size_t, size_t) { return x_scale(tile, i, b); });
-    const auto& scales = zipped.scales[begin / WideGroups::blocks];
+    for (size_t b = begin; b < std::min(begin + WideGroups::blocks, n_blocks); ++b) {
+      F32 x_scales[n_pairs];
+      load_x_scales(x_scales, tile, b);
+      add_pairs(part, tile.block(b), [&](size_t i, size_t, size_t) { return x_scales[i]; });
+    }
     RUNNEL_UNROLL
     for (size_t v = 0; v < panel_vecs; ++v) {
       RUNNEL_UNROLL
       for (size_t half = 0; half < 2; ++half) {
         RUNNEL_UNROLL
         for (size_t i = 0; i < n_pairs; ++i)
-          y[i][v][half] = fmadd(part[i][v][half], scales[v][half], y[i][v][half]);
+          y[i][v][half] = fmadd(part[i][v][half], scales[begin / WideGroups::blocks][v][half], y[i][v][half]);
       }
     }
   }
 }
-inline void add_stretch(NarrowGroups, PairSums& y, const Zipped& zipped, const Tile& tile) noexcept {
+inline void add_stretch(NarrowGroups, PairSums& y, const Tile& tile, const Zipped::Scales& scales) noexcept {
   for (size_t b = 0; b < tile.stretch.end; ++b) {
-    add_pairs(y, tile.block(b), [&](size_t i, size_t v, size_t half) {
-      return x_scale(tile, i, b) * zipped.scales[b][v][half];
-    });
+    F32 x_scales[n_pairs];
+    load_x_scales(x_scales, tile, b);
+    add_pairs(y, tile.block(b),
+              [&](size_t i, size_t v, size_t half) { return x_scales[i] * scales[b][v][half]; });
   }
 }
 
-// 4 tokens and 16 outputs. `whole` has all columns of the panel; part those of the stretch, whose codes are
-// zipped.
+// 4 tokens and 16 outputs. `whole` has all columns of the panel; part those of the stretch, whose codes and
+// scales are zipped.
 template <class Groups>
 inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const Tile& part,
-                             const Zipped& zipped, bool is_first, bool is_last) noexcept {
+                             const Zipped::Scales& scales, bool is_first, bool is_last) noexcept {
   PairSums sums;
   clear(sums);
   if (!is_first) {
@@ -172,7 +179,7 @@ inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const
       }
     }
   }
-  add_stretch(Groups(), sums, zipped, part);
+  add_stretch(Groups(), sums, part, scales);
   F32 rows[tile_tokens][1][panel_vecs];
   RUNNEL_UNROLL
   for (size_t i = 0; i < n_pairs; ++i) {
@@ -220,7 +227,7 @@ inline void multiply_zipped(float* y, size_t y_stride, const quant::ActivationsI
               zipped.codes, nullptr, 0, 0, columns(whole.x, begin, n_cols), {0, quant::i8_blocks(n_cols)}};
           with_whole_rows<tile_tokens, panel_rows>(
               y + t * y_stride + row, y_stride, n_rows, begin == 0, [&](float* rows, size_t stride) {
-                multiply_stretch<Groups>(rows, stride, whole, part, zipped, begin == 0, is_last);
+                multiply_stretch<Groups>(rows, stride, whole, part, zipped.scales, begin == 0, is_last);
               });
           whole.x = whole.x.tokens(tile_tokens);
         }

@@ -8,8 +8,8 @@ the processor makes of them, and how many instructions a whole product executes.
     tests/bench/arm_loops.py --compiler clang++-14 --mca llvm-mca-19 --cpus neoverse-n1,neoverse-v1
 
 Kernels are compiled with the flags in simd/meson.build. The loops are those over whole blocks of 32 inputs: they are
-told apart by how many dots they make, convert and load weights for. What the tables say: README.md beside this file.
-Exit status 1: a loop was not found.
+told apart by how many dots they make and add up, and how much they load. What the tables say: README.md beside this
+file. Exit status 1: a loop was not found.
 """
 
 import argparse
