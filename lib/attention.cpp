@@ -39,6 +39,15 @@ Visible together(const Visible& a, const Visible& b) {
           std::min(a.window_begin, b.window_begin), std::max(a.window_end, b.window_end)};
 }
 
+// do_task(i) for each of n tasks; large ones are taken one at a time.
+template <class DoTask>
+void share_tasks(Thread& thread, std::size_t n, bool are_large, DoTask do_task) noexcept {
+  const std::size_t n_each = (n + thread.count() - 1) / thread.count();
+  thread.share({.n = n, .n_pieces = are_large ? n_each : 1}, [&](const Piece& piece) {
+    for (std::size_t i = piece.items.begin; i < piece.items.end; ++i) do_task(i);
+  });
+}
+
 // Asks for the scales of the next run, which lie behind this one's. So few lines at a time are read of them
 // that the processor does not see where they go on.
 void fetch_next_scales(const CachedNumbers& numbers) {
@@ -90,8 +99,7 @@ void Attention::run_tiles(Thread& thread, const KvCache& cache, std::size_t laye
   const std::size_t tile_tokens = max_rows_ / group_;
   const std::size_t n_tiles = (queries.n_tok + tile_tokens - 1) / tile_tokens;
   Scratch& s = scratch_[thread.index()];
-  // Dealt in turn and not in runs: later tokens see more keys.
-  for (std::size_t task = thread.index(); task < shape.n_head_kv * n_tiles; task += thread.count()) {
+  share_tasks(thread, shape.n_head_kv * n_tiles, queries.n_tok > 1, [&](std::size_t task) {
     const std::size_t first_token = task % n_tiles * tile_tokens;
     const std::size_t n_tokens = std::min(tile_tokens, queries.n_tok - first_token);
     const Tile tile{task / n_tiles, first_token, n_tokens, n_tokens * group_, &queries};
@@ -108,7 +116,7 @@ void Attention::run_tiles(Thread& thread, const KvCache& cache, std::size_t laye
       const float inverse = 1.0f / s.sum[r];
       for (std::size_t i = 0; i < shape.head_dim_v; ++i) y[i] = mixed[i] * inverse;
     }
-  }
+  });
 }
 
 // One token with many keys: a task is a KV head and a split of the keys, the prefix with the first; the
@@ -123,8 +131,7 @@ void Attention::run_split(Thread& thread, const KvCache& cache, std::size_t laye
     return partial_.data() + (head * splits + i) * partial_size;
   };
   Scratch& s = scratch_[thread.index()];
-  const Range tasks = thread.split(shape.n_head_kv * splits);
-  for (std::size_t task = tasks.begin; task < tasks.end; ++task) {
+  share_tasks(thread, shape.n_head_kv * splits, true, [&](std::size_t task) {
     const std::size_t i = task % splits;
     const Tile tile{task / splits, 0, 1, group_, &queries};
     load_queries(tile, s);
@@ -135,7 +142,7 @@ void Attention::run_split(Thread& thread, const KvCache& cache, std::size_t laye
       p[dim] = s.max[r];
       p[dim + 1] = s.sum[r];
     }
-  }
+  });
   thread.barrier();
   const Range heads = thread.split(shape.n_head);
   for (std::size_t head = heads.begin; head < heads.end; ++head) {

@@ -70,8 +70,11 @@ std::size_t float_block_floats(std::size_t max_cols) noexcept {
   return blas_is_usable() ? blas_block_floats(max_cols) : panel_block_rows * panel_block_cols;
 }
 
-Range float_matmul_rows(const Thread& thread, const Linear& w) noexcept {
-  return thread.split(w.n_rows, blas_is_usable() ? blas_block_rows(w.n_rows, w.n_cols) : simd::panel_rows);
+SharedWork float_matmul_rows(const Linear& w, std::size_t n_threads) noexcept {
+  const std::size_t block_rows = blas_is_usable() ? blas_block_rows(w.n_rows, w.n_cols) : panel_block_rows;
+  return {.n = w.n_rows,
+          .multiple = blas_is_usable() ? block_rows : simd::panel_rows,
+          .n_pieces = (w.n_rows / n_threads + block_rows - 1) / block_rows};
 }
 
 void float_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,

@@ -9,8 +9,8 @@ namespace runnel {
 // Numbers in the largest block of a matrix with up to max_cols columns.
 std::size_t float_block_floats(std::size_t max_cols) noexcept;
 
-// This thread's part of W's rows.
-Range float_matmul_rows(const Thread& thread, const Linear& w) noexcept;
+// How a team shares W's rows: a block is a piece.
+SharedWork float_matmul_rows(const Linear& w, std::size_t n_threads) noexcept;
 
 // y[t, r] = sum_c W[r, c] x[t, c] for those rows. The same bits for any team.
 void float_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,

@@ -119,13 +119,17 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
     const Input hidden{{h_.row(begin), h_.n_cols},
                        reads_int8(tokens_.size()) ? int8_in_.of(tokens_.size(), h_.n_cols).tokens(begin)
                                                   : quant::ActivationsI8{}};
-    linear(thread, output, hidden, {logits_.data(), shape.n_vocab}, end - begin);
-    const Range rows = own_rows(thread, output, end - begin);
-    for (std::size_t t = 0; t < end - begin; ++t) {
-      float* y = logits_.data() + t * shape.n_vocab + rows.begin;
-      if (shape.logit_scale != 1.0f) kernels_.scale(y, shape.logit_scale, rows.size());
-      if (shape.logit_soft_cap > 0) kernels_.soft_cap(y, shape.logit_soft_cap, rows.size());
-    }
+    const std::size_t n_tok = end - begin;
+    thread.share(shared_rows({&output}, n_tok, thread.count()), [&](const Piece& piece) {
+      linear(thread, output, piece.items, output.begin_of(piece.next), hidden,
+             {logits_.data(), shape.n_vocab}, n_tok);
+      const Range rows = piece.items;
+      for (std::size_t t = 0; t < n_tok; ++t) {
+        float* y = logits_.data() + t * shape.n_vocab + rows.begin;
+        if (shape.logit_scale != 1.0f) kernels_.scale(y, shape.logit_scale, rows.size());
+        if (shape.logit_soft_cap > 0) kernels_.soft_cap(y, shape.logit_soft_cap, rows.size());
+      }
+    });
   });
   return logits_.data();
 }
@@ -153,7 +157,7 @@ void Forward::embed(Thread& thread) noexcept {
 }
 
 // h_ carries what a block reads and, once it is read, what the block adds to the stream. Between two barriers
-// a thread touches only its own tokens (norms, residuals), its own rows (products) or its own heads
+// a thread touches only its own tokens (norms, residuals), its pieces of the rows (products) or its own heads
 // (rotation, attention).
 void Forward::layer(Thread& thread, std::size_t i) noexcept {
   const Layer& w = model_.weights().layers[i];
@@ -239,20 +243,12 @@ void Forward::rotate(float* x, const float* angles) const noexcept {
 void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
                   const FfnTokens& tokens) noexcept {
   const std::size_t n_tok = tokens.n;
-  const Activation act = model_.family().activation;
-  if (w.gate) linear(thread, w.gate, x, gate_, n_tok);
-  linear(thread, w.up, x, up_, n_tok);
-  const Range rows = own_rows(thread, w.up, n_tok);
-  for (std::size_t t = 0; t < n_tok && rows.size() > 0; ++t) {
-    float* gate = gate_.row(t) + rows.begin;
-    float* up = up_.row(t) + rows.begin;
-    if (!w.gate)
-      kernels_.gelu(up, up, rows.size());
-    else if (act == Activation::silu)
-      kernels_.silu_mul(up, gate, up, rows.size());
-    else
-      kernels_.gelu_mul(up, gate, up, rows.size());
-  }
+  thread.share(shared_rows({&w.gate, &w.up}, n_tok, thread.count()), [&](const Piece& piece) {
+    const Linear& first = w.gate ? w.gate : w.up;
+    if (w.gate) linear(thread, w.gate, piece.items, w.up.begin_of(piece.items), x, gate_, n_tok);
+    linear(thread, w.up, piece.items, first.begin_of(piece.next), x, up_, n_tok);
+    activate(static_cast<bool>(w.gate), piece.items, n_tok);
+  });
   thread.barrier();
   if (observer_ && thread.index() == 0)
     observer_->see({Site::ffn_hidden, tokens.layer, up_, n_tok, up_.n_cols, tokens.index, tokens.expert,
@@ -261,6 +257,21 @@ void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
   if (reads_int8(n_tok)) thread.barrier();
   linear(thread, w.down, hidden, y, n_tok);
   thread.barrier();
+}
+
+// up_ = act(gate_) * up_, or act(up_).
+void Forward::activate(bool is_gated, Range cols, std::size_t n_tok) noexcept {
+  const Activation act = model_.family().activation;
+  for (std::size_t t = 0; t < n_tok; ++t) {
+    const float* gate = gate_.row(t) + cols.begin;
+    float* up = up_.row(t) + cols.begin;
+    if (!is_gated)
+      kernels_.gelu(up, up, cols.size());
+    else if (act == Activation::silu)
+      kernels_.silu_mul(up, gate, up, cols.size());
+    else
+      kernels_.gelu_mul(up, gate, up, cols.size());
+  }
 }
 
 // A mixture of experts: each expert takes the tokens the router sends it, together.
@@ -300,7 +311,14 @@ Input Forward::prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Int8Buff
 }
 
 void Forward::linear(Thread& thread, const Linear& w, const Input& x, Rows y, std::size_t n_tok) noexcept {
-  multiply(thread, kernels_, scratch_[thread.index()], w, x, y, n_tok);
+  thread.share(shared_rows({&w}, n_tok, thread.count()), [&](const Piece& piece) {
+    linear(thread, w, piece.items, w.begin_of(piece.next), x, y, n_tok);
+  });
+}
+
+void Forward::linear(Thread& thread, const Linear& w, Range rows, const std::byte* next, const Input& x,
+                     Rows y, std::size_t n_tok) noexcept {
+  multiply(kernels_, scratch_[thread.index()], w, rows, next, x, y, n_tok);
 }
 
 void Forward::norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept {

@@ -61,12 +61,15 @@ class Forward {
     std::size_t n;
   };
   void ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y, const FfnTokens& tokens) noexcept;
+  void activate(bool is_gated, Range cols, std::size_t n_tok) noexcept;
   void experts(Thread& thread, std::size_t i_layer, const Input& x) noexcept;  // -> h_
 
   void show(Thread& thread, Site site, std::size_t layer, ConstRows rows, std::size_t n_cols) const noexcept;
 
-  void linear(Thread& thread, const Linear& w, const Input& x, Rows y,
-              std::size_t n_tok) noexcept;  // own rows
+  // y = W x: all of it with the team, or some rows (linear.h).
+  void linear(Thread& thread, const Linear& w, const Input& x, Rows y, std::size_t n_tok) noexcept;
+  void linear(Thread& thread, const Linear& w, Range rows, const std::byte* next, const Input& x, Rows y,
+              std::size_t n_tok) noexcept;
   bool reads_int8(std::size_t n_tok) const noexcept { return n_tok >= model_.weight_kinds().int8_from(); }
   // The rows as what products read, in int8 too where one of them reads that: own tokens.
   Input prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Int8Buffer& int8) noexcept;

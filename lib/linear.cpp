@@ -1,6 +1,7 @@
 #include "lib/linear.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "lib/float_matmul.h"
@@ -16,6 +17,16 @@ using quant::TensorType;
 constexpr std::size_t min_tokens_q8_0 = 2;
 constexpr std::size_t min_tokens_floats = 4;
 
+// Of the weights of a thread's part that are multiplied in one piece with one token, or an eighth of that
+// with eight and more: so few that nobody waits long for the last of them, so many that beginning anew is
+// nothing to it, which with packed weights is done in several places (measured).
+constexpr double piece_bytes = 512 * 1024;
+constexpr double packed_piece_bytes = 2 * piece_bytes;
+constexpr double max_pieces = 8;
+constexpr std::size_t max_times_read = 8;
+// Pieces are whole tiles: the most panels that any instruction set takes side by side.
+constexpr std::size_t tile_rows = 4 * simd::panel_rows;
+
 enum class Product { packed, few_tokens, floats, q8_0 };
 
 Product product_of(const Linear& w, std::size_t n_tok) {
@@ -23,6 +34,13 @@ Product product_of(const Linear& w, std::size_t n_tok) {
   const bool is_q8_0 = w.type->type == TensorType::q8_0;
   if (n_tok < (is_q8_0 ? min_tokens_q8_0 : min_tokens_floats)) return Product::few_tokens;
   return is_q8_0 ? Product::q8_0 : Product::floats;
+}
+
+// That all of W's rows are worth.
+double n_pieces_of(const Linear& w, std::size_t n_tok) {
+  const double n_pieces = w.packed.codes ? static_cast<double>(w.packed.shape.n_codes()) / packed_piece_bytes
+                                         : static_cast<double>(w.n_rows * w.row_bytes()) / piece_bytes;
+  return n_pieces * static_cast<double>(std::min(n_tok, max_times_read));
 }
 
 void matvec(const simd::Kernels& k, const Linear& w, Range rows, const float* x, float* y) {
@@ -101,33 +119,47 @@ std::int64_t Int8Buffer::n_bytes(std::size_t max_tok, std::size_t max_cols) {
   return static_cast<std::int64_t>(quant::i8_room(max_tok) * for_each_place + max_tok * for_each_token);
 }
 
-Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) noexcept {
-  if (product_of(linear, n_tok) == Product::floats) return float_matmul_rows(thread, linear);
-  return thread.split(linear.n_rows, simd::panel_rows);  // never cuts a panel, or a cache line of outputs
+SharedWork shared_rows(std::initializer_list<const Linear*> products, std::size_t n_tok,
+                       std::size_t n_threads) noexcept {
+  SharedWork work{.n = 0, .multiple = simd::panel_rows};  // cuts no panel, and no cache line of outputs
+  double n_pieces = 0;
+  for (const Linear* w : products) {
+    if (!*w) continue;
+    work.n = w->n_rows;
+    if (product_of(*w, n_tok) == Product::floats) {
+      const SharedWork rows = float_matmul_rows(*w, n_threads);
+      work.multiple = std::max(work.multiple, rows.multiple);
+      work.n_pieces = std::max(work.n_pieces, rows.n_pieces);
+    } else {
+      n_pieces += n_pieces_of(*w, n_tok) / static_cast<double>(n_threads);
+    }
+  }
+  work.piece_multiple = (tile_rows + work.multiple - 1) / work.multiple * work.multiple;
+  work.n_pieces =
+      std::max(work.n_pieces, static_cast<std::size_t>(std::min(std::ceil(n_pieces), max_pieces)));
+  return work;
 }
 
-void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear,
-              const Input& x, Rows y, std::size_t n_tok) noexcept {
-  const Range rows = own_rows(thread, linear, n_tok);
-  if (rows.size() == 0) return;
-  const auto own_outputs = [&](std::size_t t) { return y.data + t * y.stride + rows.begin; };
+void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear, Range rows,
+              const std::byte* next, const Input& x, Rows y, std::size_t n_tok) noexcept {
+  const auto outputs = [&](std::size_t t) { return y.data + t * y.stride + rows.begin; };
   switch (product_of(linear, n_tok)) {
     case Product::packed:
-      kernels.matmul_i8(own_outputs(0), y.stride, x.int8, n_tok, linear.packed.rows(rows.begin, rows.size()),
+      kernels.matmul_i8(outputs(0), y.stride, x.int8, n_tok, linear.packed.rows(rows.begin, rows.size()),
                         nullptr);
       break;
     case Product::few_tokens:
       for (std::size_t t = 0; t < n_tok; ++t)
-        matvec(kernels, linear, rows, x.rows.data + t * x.rows.stride, own_outputs(t));
+        matvec(kernels, linear, rows, x.rows.data + t * x.rows.stride, outputs(t));
       break;
     case Product::floats:
       float_matmul(kernels, scratch, linear, rows, x.rows, y, n_tok);
       break;
     case Product::q8_0:
-      q8_0_matmul(kernels, scratch, linear, rows, x.int8, y, n_tok);
+      q8_0_matmul(kernels, scratch, linear, rows, next, x.int8, y, n_tok);
       break;
   }
-  for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, rows, own_outputs(t));
+  for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, rows, outputs(t));
 }
 
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept {

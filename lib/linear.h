@@ -1,6 +1,7 @@
 // y = scale (W x) + bias for weights of any type, one token or many.
 #pragma once
 #include <cstddef>
+#include <initializer_list>
 #include <vector>
 
 #include "lib/aligned.h"
@@ -28,6 +29,9 @@ struct Linear {
   const std::byte* at(std::size_t row, std::size_t col = 0) const {
     return data + row * row_bytes() + quant::row_bytes(*type, col);
   }
+  // What a product that comes before these rows may ask for: where they begin, or null if there are none, or
+  // packed ones, which ask for themselves.
+  const std::byte* begin_of(Range rows) const { return data && rows.size() > 0 ? at(rows.begin) : nullptr; }
   Linear rows(std::size_t begin,
               std::size_t n) const;  // outputs [begin, begin + n); of packed ones from a panel on
 };
@@ -83,13 +87,16 @@ struct LinearScratch {
   AlignedVector<std::uint16_t> scales;
 };
 
-// Computes this thread's share of the outputs for n_tok tokens. The result of an output does not depend on
-// the number of threads. No barrier.
-void multiply(Thread& thread, const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear,
-              const Input& x, Rows y, std::size_t n_tok) noexcept;
+// How a team shares the outputs of some products, as many in each, with n_tok tokens. A null matrix is left
+// out.
+SharedWork shared_rows(std::initializer_list<const Linear*> products, std::size_t n_tok,
+                       std::size_t n_threads) noexcept;
 
-// The outputs that multiply() gives to this thread.
-Range own_rows(const Thread& thread, const Linear& linear, std::size_t n_tok) noexcept;
+// Computes some of the outputs, from a multiple of simd::panel_rows on, for n_tok tokens. What an output
+// becomes does not depend on which others are computed with it. next: weights that this thread reads after
+// these rows, to be asked for, or null.
+void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear, Range rows,
+              const std::byte* next, const Input& x, Rows y, std::size_t n_tok) noexcept;
 
 // One decoded row: an embedding. y: [n_cols].
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept;

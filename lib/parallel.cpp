@@ -1,5 +1,6 @@
 #include "lib/parallel.h"
 
+#include <algorithm>
 #include <csignal>
 #include <thread>
 #if defined(_OPENMP)
@@ -52,28 +53,40 @@ void Barrier::wait(std::size_t n_threads) noexcept {
   }
 }
 
-Range Thread::split(std::size_t n, std::size_t multiple) const noexcept {
-  const std::size_t n_parts = (n + multiple - 1) / multiple;
-  const auto cut = [&](std::size_t i) {
-    const std::size_t at = n_parts * i / count_ * multiple;
-    return at < n ? at : n;
+// Relaxed: what the pieces read and write is ordered by barriers.
+std::size_t Pile::take(std::uint32_t work, std::size_t n) noexcept {
+  std::uint64_t state = state_.load(std::memory_order_relaxed);
+  for (;;) {
+    const auto held = static_cast<std::uint32_t>(state >> 32);
+    const std::size_t n_taken = held == work ? static_cast<std::uint32_t>(state) : 0;
+    if (held > work || n_taken == n) return n;
+    const std::uint64_t next = std::uint64_t{work} << 32 | (n_taken + 1);
+    if (state_.compare_exchange_weak(state, next, std::memory_order_relaxed)) return n_taken;
+  }
+}
+
+Range Thread::part(Range all, std::size_t multiple, std::size_t i, std::size_t n) noexcept {
+  const std::size_t n_multiples = (all.size() + multiple - 1) / multiple;
+  const auto cut = [&](std::size_t k) {
+    return all.begin + std::min(n_multiples * k / n * multiple, all.size());
   };
-  return {cut(index_), cut(index_ + 1)};
+  return {cut(i), cut(i + 1)};
 }
 
 void Team::run_region(void (*work)(void* context, Thread& thread), void* context) noexcept {
+  for (Pile& pile : piles_) pile.clear();
 #if defined(_OPENMP)
-#pragma omp parallel num_threads(static_cast <int>(n_threads_))
+#pragma omp parallel num_threads(static_cast <int>(size()))
   {
     // A team of one is no parallel region to OpenMP: what is called from it (OpenBLAS) would start its own.
     omp_set_num_threads(1);
     if (omp_get_thread_num() != 0) leave_signals_to_host();
-    Thread thread(barrier_, static_cast<std::size_t>(omp_get_thread_num()),
+    Thread thread(barrier_, piles_.data(), static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
     work(context, thread);
   }
 #else
-  Thread thread(barrier_, 0, 1);
+  Thread thread(barrier_, piles_.data(), 0, 1);
   work(context, thread);
 #endif
 }

@@ -75,16 +75,18 @@ Result<double> measure_read(const Model& model, const Settings& settings) {
   const std::span<const std::uint64_t> words = weight_words(model);
   if (words.empty())
     return error(RUNNEL_UNSUPPORTED, "%s: there are no weights to read", model.file().name().c_str());
-  constexpr std::size_t page_words = 512;
+  constexpr std::size_t page_words = 512, n_pieces = 8;  // pieces of each thread
   Team team(thread_count(settings));
   std::atomic<std::uint64_t> sum{0};  // so that the reads are not for nothing
   double seconds = std::numeric_limits<double>::infinity();
   for (const WayOfReading& way : ways_of_reading) {
     seconds = std::min(
         seconds, best_seconds(team, [&](Thread& thread) {
-          const Range mine = thread.split(words.size(), page_words);
-          sum.fetch_xor(kernels.read_words(words.data() + mine.begin, mine.size(), way.n_places, way.ahead),
-                        std::memory_order_relaxed);
+          thread.share({words.size(), page_words, n_pieces}, [&](const Piece& piece) {
+            const Range mine = piece.items;
+            sum.fetch_xor(kernels.read_words(words.data() + mine.begin, mine.size(), way.n_places, way.ahead),
+                          std::memory_order_relaxed);
+          });
         }));
   }
   return static_cast<double>(words.size_bytes()) / seconds;

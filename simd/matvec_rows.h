@@ -39,6 +39,15 @@ inline void for_each_rows(size_t n_rows, Rows rows) noexcept {
   for (size_t r = apart * matvec_rows; r < n_rows; ++r) rows(r, 0, std::integral_constant<size_t, 1>());
 }
 
+// What for_each_block() reads before what it asks for has come: how the streams of Q8_0 rows begin. A piece
+// of the rows begins anew each time (lib/parallel.h).
+inline void fetch_first_blocks(const quant::BlockQ8_0* w, size_t n_rows, size_t row_blocks) noexcept {
+  const size_t apart = n_rows / matvec_rows * row_blocks;
+  for (size_t i = 0; i < prefetch_bytes_q8_0; i += line_bytes) {
+    for (size_t r = 0; r < matvec_rows; ++r) prefetch(reinterpret_cast<const std::byte*>(w + r * apart), i);
+  }
+}
+
 // add(blocks, b, parity) for all blocks of n_rows Q8_0 rows, `apart` rows of row_blocks from each other, from
 // w on: blocks[r] is number b of row r, and parity, 0 or 1, the accumulator that is its turn.
 template <size_t n_rows, class Add>

@@ -80,6 +80,7 @@ inline void dot_rows_q8_0(float* y, size_t apart, const quant::BlockQ8_0* w, siz
 
 void matvec_q8_0(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
   const size_t n_blocks = n_cols / quant::BlockQ8_0::size;
+  fetch_first_blocks(w, n_rows, n_blocks);
   for_each_rows(n_rows, [=](size_t r, size_t apart, auto n) {
     dot_rows_q8_0<n>(y + r, apart, w + r * n_blocks, n_blocks, x);
   });

@@ -60,6 +60,7 @@ template <class Inputs>
 void matvec_q8_0_i16(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols,
                      const float* x) noexcept {
   const size_t row_blocks = n_cols / quant::BlockQ8_0::size;
+  fetch_first_blocks(w, n_rows, row_blocks);
   InputsQ8_0<Inputs> part;
   size_t begin = 0;
   do {  // once where there are no columns: all sums are zero
