@@ -184,5 +184,24 @@ TEST(Linear, ColumnsThatFillNoBlock) {
   }
 }
 
+// An odd panel would be multiplied beside a copy of itself.
+TEST(Linear, PiecesAreWholeTiles) {
+  Linear w;
+  w.type = &quant::type_info(TensorType::q8_0);
+  const std::byte some{};
+  w.data = &some;
+  w.n_rows = 4096;
+  w.n_cols = 2048;
+  for (const std::size_t n_tok : Sizes{1, 2, 512}) {
+    const SharedWork work = shared_rows({&w}, n_tok, 2);
+    EXPECT_EQ(work.n, w.n_rows);
+    EXPECT_EQ(work.n_pieces, 8u);  // of half a megabyte and less
+    EXPECT_EQ(work.multiple, simd::panel_rows);
+    EXPECT_EQ(work.piece_multiple, 4 * simd::panel_rows);
+  }
+  EXPECT_EQ(shared_rows({&w, &w}, 1, 17).n_pieces, 2u);  // two times half a megabyte a thread
+  EXPECT_EQ(shared_rows({&w}, 1, 17).n_pieces, 1u);      // so little that nobody else begins with it
+}
+
 }  // namespace
 }  // namespace runnel

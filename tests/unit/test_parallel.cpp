@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <initializer_list>
 #include <thread>
 #include <vector>
 
@@ -9,6 +10,8 @@
 
 namespace runnel {
 namespace {
+
+using Sizes = std::initializer_list<std::size_t>;
 
 // Threads of its own, so that there are as many as asked for whatever the machine and the build have.
 template <class Work>
@@ -30,7 +33,7 @@ class EachWork : public testing::TestWithParam<SharedWork> {};
 TEST_P(EachWork, EveryItemIsDoneOnce) {
   constexpr std::size_t n_works = 300;
   const SharedWork& work = GetParam();
-  for (const std::size_t n_threads : {1, 2, 3, 7}) {
+  for (const std::size_t n_threads : Sizes{1, 2, 3, 7}) {
     std::vector<std::atomic<int>> done(n_works * work.n);
     run_team(n_threads, [&](Thread& thread) {
       for (std::size_t i = 0; i < n_works; ++i)
@@ -41,6 +44,7 @@ TEST_P(EachWork, EveryItemIsDoneOnce) {
           EXPECT_LE(piece.next.end, work.n);
           EXPECT_EQ(piece.items.begin % work.multiple, 0u);
           EXPECT_TRUE(piece.items.end == work.n || piece.items.end % work.multiple == 0);
+          EXPECT_TRUE(piece.next.size() == 0 || piece.items.size() % work.piece_multiple == 0);
           for (std::size_t item = piece.items.begin; item < piece.items.end; ++item)
             done[i * work.n + item].fetch_add(1);
         });
@@ -58,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Parallel, EachWork,
 TEST(Parallel, OthersDoWhatASlowThreadLeaves) {
   using Clock = std::chrono::steady_clock;
   const SharedWork work{.n = 64, .n_pieces = 8};
-  for (const std::size_t n_threads : {2, 3}) {
+  for (const std::size_t n_threads : Sizes{2, 3}) {
     std::atomic<std::size_t> n_done{0};
     std::atomic<bool> gave_up{false};
     run_team(n_threads, [&](Thread& thread) {
@@ -107,7 +111,7 @@ TEST(Parallel, OnePieceStaysWithItsThread) {
 
 TEST(Parallel, ATeamSharesInEveryRegionAndSize) {
   Team team(2);
-  for (const std::size_t n_threads : {2, 5, 1, 3}) {
+  for (const std::size_t n_threads : Sizes{2, 5, 1, 3}) {
     team.resize(n_threads);
     EXPECT_EQ(team.size(), n_threads);
     for (int region = 0; region < 20; ++region) {
