@@ -31,7 +31,7 @@ std::vector<float> alibi_slopes(std::size_t n_head, float max_bias) {
   return slopes;
 }
 
-std::size_t n_splits(std::size_t n_slots) { return std::max<std::size_t>(1, (n_slots + split - 1) / split); }
+std::size_t n_splits(std::size_t n_slots) { return std::max<std::size_t>(1, divided_up(n_slots, split)); }
 
 // What any token of a run of tokens sees.
 Visible together(const Visible& a, const Visible& b) {
@@ -42,8 +42,8 @@ Visible together(const Visible& a, const Visible& b) {
 // do_task(i) for each of n tasks; large ones are taken one at a time.
 template <class DoTask>
 void share_tasks(Thread& thread, std::size_t n, bool are_large, DoTask do_task) noexcept {
-  const std::size_t n_each = (n + thread.count() - 1) / thread.count();
-  thread.share({.n = n, .n_pieces = are_large ? n_each : 1}, [&](const Piece& piece) {
+  const std::size_t n_pieces = are_large ? divided_up(n, thread.count()) : 1;
+  thread.share({.n = n, .n_pieces = n_pieces}, [&](const Piece& piece) {
     for (std::size_t i = piece.items.begin; i < piece.items.end; ++i) do_task(i);
   });
 }
@@ -97,7 +97,7 @@ void Attention::run_tiles(Thread& thread, const KvCache& cache, std::size_t laye
                           Rows out) noexcept {
   const Shape& shape = model_.shape();
   const std::size_t tile_tokens = max_rows_ / group_;
-  const std::size_t n_tiles = (queries.n_tok + tile_tokens - 1) / tile_tokens;
+  const std::size_t n_tiles = divided_up(queries.n_tok, tile_tokens);
   Scratch& s = scratch_[thread.index()];
   share_tasks(thread, shape.n_head_kv * n_tiles, queries.n_tok > 1, [&](std::size_t task) {
     const std::size_t first_token = task % n_tiles * tile_tokens;
@@ -226,7 +226,7 @@ void Attention::attend_run(const KvCache& cache, std::size_t layer, const Tile& 
 
 void Attention::score(const KeyRun& run, const float* q, std::size_t n_rows, float* scores) const noexcept {
   const std::size_t dim = model_.shape().head_dim;
-  const std::size_t n_blocks = (run.skip + run.n + simd::block_keys - 1) / simd::block_keys;
+  const std::size_t n_blocks = divided_up(run.skip + run.n, simd::block_keys);
   const std::byte* const keys = run.keys.data;
   switch (run.keys.type) {
     case CacheType::f32:

@@ -74,7 +74,7 @@ SharedWork float_matmul_rows(const Linear& w, std::size_t n_threads) noexcept {
   const std::size_t block_rows = blas_is_usable() ? blas_block_rows(w.n_rows, w.n_cols) : panel_block_rows;
   return {.n = w.n_rows,
           .multiple = blas_is_usable() ? block_rows : simd::panel_rows,
-          .n_pieces = (w.n_rows / n_threads + block_rows - 1) / block_rows};
+          .n_pieces = divided_up(w.n_rows / n_threads, block_rows)};
 }
 
 void float_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,

@@ -66,7 +66,7 @@ std::size_t Pile::take(std::uint32_t work, std::size_t n) noexcept {
 }
 
 Range Thread::part(Range all, std::size_t multiple, std::size_t i, std::size_t n) noexcept {
-  const std::size_t n_multiples = (all.size() + multiple - 1) / multiple;
+  const std::size_t n_multiples = divided_up(all.size(), multiple);
   const auto cut = [&](std::size_t k) {
     return all.begin + std::min(n_multiples * k / n * multiple, all.size());
   };

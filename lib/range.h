@@ -9,10 +9,12 @@ struct Range {
   std::size_t size() const { return end - begin; }
 };
 
+// a / b, rounded up.
+constexpr std::size_t divided_up(std::size_t a, std::size_t b) noexcept { return (a + b - 1) / b; }
+
 // How much of n to take at a time, at most `most` (a multiple of `multiple`): multiples of it, all about as
 // large, and no short one at the end that would hardly be worth its overhead.
 constexpr std::size_t even_part(std::size_t n, std::size_t most, std::size_t multiple) noexcept {
-  const auto divided_up = [](std::size_t a, std::size_t b) { return (a + b - 1) / b; };
   return divided_up(divided_up(n, divided_up(n, most)), multiple) * multiple;
 }
 
