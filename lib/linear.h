@@ -37,7 +37,7 @@ struct Linear {
 };
 
 // The kinds of matrices there are in a model. Q8_0 weights are multiplied in int8 as packed ones are, but for
-// a single token, which only waits for them to come from memory: there the activations stay floats.
+// a single token, which only waits for them to come from memory: that product takes activations in floats.
 struct WeightKinds {
   bool floats = false, q8_0 = false, packed = false;
   void add(const Linear& w);

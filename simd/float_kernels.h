@@ -18,7 +18,6 @@ constexpr Kernels float_kernels{
     .matvec_f32 = matvec_f32,
     .matvec_f16 = matvec_f16,
     .matvec_bf16 = matvec_bf16,
-    .matvec_q8_0 = matvec_q8_0,
     .f16_to_f32 = f16_to_f32,
     .bf16_to_f32 = bf16_to_f32,
     .f32_to_f16 = f32_to_f16,

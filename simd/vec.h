@@ -47,7 +47,7 @@ inline void prefetch_lines(const T* p, size_t n) noexcept {
 
 // ---- Different on each instruction set:
 //   fmadd(a, b, c)          a * b + c, rounded once
-//   load_f16, _bf16, _i8    `lanes` numbers, widened
+//   load_f16, _bf16         `lanes` numbers, widened
 //   scale_of                a block's scale
 //   store_f16               rounded to nearest even
 //   load_n, store_n         the first n <= lanes numbers; a load fills up with `fill`
@@ -93,9 +93,6 @@ inline F32 load_bf16(const BF16* p) noexcept {
 }
 inline F32 load_bf16_n(const BF16* p, size_t n) noexcept {
   return widen_bf16(_mm256_maskz_loadu_epi16(first(n), p));
-}
-inline F32 load_i8(const std::int8_t* p) noexcept {
-  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 inline __m256i narrow_f16(F32 v) noexcept {
   return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -149,9 +146,6 @@ inline F32 load_bf16(const BF16* p) noexcept {
   const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
-inline F32 load_i8(const std::int8_t* p) noexcept {
-  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
-}
 inline void store_f16(F16* p, F32 v) noexcept {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                    _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -192,12 +186,6 @@ inline void store_n(float* p, F32 v, size_t n) noexcept {
 
 inline F32 load_f16(const F16* p) noexcept { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
 inline F32 load_bf16(const BF16* p) noexcept { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
-inline F32 load_i8(const std::int8_t* p) noexcept {
-  std::uint32_t four = 0;
-  __builtin_memcpy(&four, p, sizeof four);
-  const int16x8_t wide = vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four)));
-  return vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
-}
 inline void store_f16(F16* p, F32 v) noexcept { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v))); }
 
 inline F32 rotate_pairs(F32 x, const float* cos, const float* sin) noexcept {

@@ -55,36 +55,5 @@ void matvec_bf16(float* y, const BF16* w, size_t n_rows, size_t n_cols, const fl
   matvec<AsBf16>(y, w, n_rows, n_cols, x);
 }
 
-// sum_i qs[i] x[i] over one block, still spread over the lanes.
-inline F32 dot_block(const quant::BlockQ8_0& block, const float* x) noexcept {
-  F32 sum = load_i8(block.qs) * load(x);
-  for (size_t i = lanes; i < quant::BlockQ8_0::size; i += lanes)
-    sum = fmadd(load_i8(block.qs + i), load(x + i), sum);
-  return sum;
-}
-
-// The same with rows of n_blocks;  x: [n_blocks * 32].
-template <size_t n_rows>
-inline void dot_rows_q8_0(float* y, size_t apart, const quant::BlockQ8_0* w, size_t n_blocks,
-                          const float* x) noexcept {
-  RowSums sums;
-  clear(sums);
-  for_each_block<n_rows>(w, apart, n_blocks, n_blocks, [&](const auto& blocks, size_t b, size_t parity) {
-    for (size_t r = 0; r < n_rows; ++r) {
-      const F32 dots = dot_block(*blocks[r], x + b * quant::BlockQ8_0::size);
-      sums[r][parity] = fmadd(F32(scale_of(*blocks[r])), dots, sums[r][parity]);
-    }
-  });
-  store_row_sums<n_rows>(y, apart, sums);
-}
-
-void matvec_q8_0(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
-  const size_t n_blocks = n_cols / quant::BlockQ8_0::size;
-  fetch_first_blocks(w, n_rows, n_blocks);
-  for_each_rows(n_rows, [=](size_t r, size_t apart, auto n) {
-    dot_rows_q8_0<n>(y + r, apart, w + r * n_blocks, n_blocks, x);
-  });
-}
-
 }  // namespace
 }  // namespace runnel::simd

@@ -1,5 +1,5 @@
-// A block of a vector as words of 16 bits (simd/int8/matvec_q8_0.h), for AVX2 and plain NEON: weights are
-// widened to words, and products of words add up in int32.
+// A block of a vector as words of 16 bits (simd/int8/matvec_q8_0.h), where weights are
+// widened to words and products of words add up in int32.
 #pragma once
 #include "simd/int8/vocabulary.h"
 
@@ -17,7 +17,12 @@ class InputsOfWords {
   }
 
  private:
-#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+  I32 dot(const std::int8_t* w) const noexcept {
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
+    return _mm512_madd_epi16(_mm512_cvtepi8_epi16(bytes), _mm512_load_si512(words_));
+  }
+#elif defined(__AVX2__)
   I32 dot(const std::int8_t* w) const noexcept { return _mm256_add_epi32(half(w, 0), half(w, 16)); }
   __m256i half(const std::int8_t* w, size_t begin) const noexcept {
     const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(words_ + begin));
@@ -38,7 +43,7 @@ class InputsOfWords {
     return vaddq_s32(even, odd);
   }
 #endif
-  alignas(32) std::int16_t words_[quant::BlockQ8_0::size];
+  alignas(64) std::int16_t words_[quant::BlockQ8_0::size];
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
-// Q8_0 rows times one vector, for instruction sets whose processors take longer to make floats of the weights
-// than to read them. The vector becomes numbers of 16 bits with a scale for each block of 32, and a block's
-// products add up exactly in int32: 32 * 128 * factor_steps < 2^31. How numbers and weights are multiplied is
-// a class:
+// Q8_0 rows times one vector. The vector becomes numbers of 16 bits with a scale for each block of 32, and a
+// block's products add up exactly in int32: 32 * 128 * factor_steps < 2^31. Making floats of the weights
+// would take longer than reading them. How numbers and weights are multiplied is a class:
 //
 //   inputs.put(j, x)               keeps number j < 32, -factor_steps <= x <= factor_steps
 //   inputs.multiply(blocks, take)  take(r, dots): sum of the numbers times those of *blocks[r], still spread
@@ -37,6 +36,40 @@ struct InputsQ8_0 {
     for (size_t j = 0; j < quant::BlockQ8_0::size; ++j) blocks[b].put(j, scaling.integer(x[j]));
   }
 };
+
+// With AVX-512 (Zen 5) one core gets Q8_0 rows the faster the further it asks ahead, two that share what
+// memory gives do not from 2 KB on (tests/bench/experiments.md).
+constexpr size_t prefetch_bytes_q8_0 = lanes == 16 ? 2048 : prefetch_bytes;
+
+// What for_each_block() reads before what it asks for has come: how the streams of rows begin. A piece of the
+// rows begins anew each time (lib/parallel.h).
+inline void fetch_first_blocks(const quant::BlockQ8_0* w, size_t n_rows, size_t row_blocks) noexcept {
+  const size_t apart = n_rows / matvec_rows * row_blocks;
+  for (size_t i = 0; i < prefetch_bytes_q8_0; i += line_bytes) {
+    for (size_t r = 0; r < matvec_rows; ++r) prefetch(reinterpret_cast<const std::byte*>(w + r * apart), i);
+  }
+}
+
+// add(blocks, b, parity) for all blocks of n_rows rows, `apart` rows of row_blocks from each other, from w
+// on: blocks[r] is number b of row r, and parity, 0 or 1, the accumulator that is its turn.
+template <size_t n_rows, class Add>
+inline void for_each_block(const quant::BlockQ8_0* w, size_t apart, size_t row_blocks, size_t n_blocks,
+                           Add add) noexcept {
+  const auto add_block = [&](size_t b, size_t parity) {
+    const quant::BlockQ8_0* blocks[n_rows];
+    for (size_t r = 0; r < n_rows; ++r) {
+      blocks[r] = &w[r * apart * row_blocks + b];
+      prefetch(blocks[r], prefetch_bytes_q8_0 / sizeof *blocks[r]);
+    }
+    add(blocks, b, parity);
+  };
+  size_t b = 0;
+  for (; b + 2 <= n_blocks; b += 2) {
+    add_block(b, 0);
+    add_block(b + 1, 1);
+  }
+  if (b < n_blocks) add_block(b, 0);
+}
 
 // y[r * apart] = w[r * apart] . x, or that much more, r < n_rows;  w: rows of row_blocks. The order of the
 // additions in a row does not depend on n_rows.

@@ -3,9 +3,8 @@
 //
 //   I32                        `lanes` int32
 //   load_i32, to_float
-//   load_words(p, q)           eight words of 32 bits from p and eight from q on, or as many from p as there
-//   is
-//                              room for; what is in them is no matter
+//   load_words(p, q)           eight words of 32 bits from p and eight from q on, or as many from p as
+//                              there is room for; what is in them is no matter
 //   store_words
 //   byte_of(v, k)              byte k of each int32, sign extended; byte 0 is the lowest
 //   max_magnitude_bits(x)      the largest of the bits of |x[i]|, as integers: NaN > infinity > all others

@@ -43,9 +43,11 @@ FAULTS = [
      "matmul_i8"),  # a weight of -128, or 127 turned into it
     ("avx2", "simd/int8/dot_avx2.h", "multiply<n_panels, most_tokens>(block, inputs, t,", "multiply<n_panels, most_tokens>(block, inputs, 0,",
      "matmul_i8"),
-    ("avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "begin != 0)", "false)", "matvec_q8_0"),  # of a long row only the end
+    ("avx512 avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "begin != 0)", "false)", "matvec_q8_0"),  # of a long row only the end
     ("avx2 dotprod", "simd/int8/matvec_q8_0.h", "x + begin * quant::BlockQ8_0::size", "x", "matvec_q8_0"),
-    ("avx2 neon dotprod", "simd/matvec_rows.h", "if (b < n_blocks) add_block(b, 0);", "", "matvec_q8_0"),
+    ("avx512 avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "if (b < n_blocks) add_block(b, 0);", "", "matvec_q8_0"),
+    ("avx512", "simd/int8/inputs_of_words.h", "_mm512_load_si512(words_)", "_mm512_slli_epi16(_mm512_load_si512(words_), 1)",
+     "matvec_q8_0"),
     ("avx2", "simd/int8/inputs_of_words.h", "half(w, 16)", "half(w, 0)", "matvec_q8_0"),
     ("neon", "simd/int8/inputs_of_words.h", "vmlal_high_s16(odd, wide, x)", "vmlal_high_s16(even, wide, x)", "matvec_q8_0"),
     ("dotprod", "simd/int8/inputs_of_bytes.h", "load_i32(blocks[r]->qs + j)", "load_i32(blocks[r]->qs)", "matvec_q8_0"),
