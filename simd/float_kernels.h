@@ -34,6 +34,7 @@ constexpr Kernels float_kernels{
     .mix_f32 = mix_f32,
     .mix_f16 = mix_f16,
     .mix_i8 = mix_i8,
+    .unasked_i8 = unasked_i8,
     .quantize_vector = quantize_vector,
     .softmax_step = softmax_step,
     .softmax = softmax,

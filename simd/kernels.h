@@ -95,6 +95,9 @@ constexpr size_t panel_block_cols = 512;
      Rows of p may be rounded like those of q */                                                                       \
   X(mix_i8,       void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,                     \
                            const std::int8_t* v, size_t n_k, size_t dim))                                              \
+  /* scores_i8 and mix_i8 ask memory for what lies run_keys further on, meanwhile. Of n bytes there, for n_q rows, they  \
+     leave so many for the caller to ask for between the two, the last of them */                                      \
+  X(unasked_i8,   size_t, (size_t n, size_t n_q))                                                                      \
   /* y[i / side * y_stride + i % side] = x[i] / scale to the nearest integer, ties to even: `side` numbers side by     \
      side, then y_stride on. Returns scale = max |x| / 127. All zeros, or max |x| below 2^-100: scale 0, y 0. Not      \
      finite somewhere: scale NaN, y 0. side: a power of two */                                                         \

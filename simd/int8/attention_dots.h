@@ -92,6 +92,13 @@ inline void mix_rows(float* y, size_t y_stride, const float* p, size_t p_stride,
     mix_lines<Numbers, Numbers::tile_rows, 1>(y, y_stride, rows, n_q, v, n_k, dim, d, ahead);
 }
 
+// The columns after whole lines of them.
+inline void mix_other_columns(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
+                              const std::int8_t* v, size_t n_k, size_t dim) noexcept {
+  const size_t n_whole = dim / block_keys * block_keys;
+  if (n_whole < dim) mix<CachedI8>(y, y_stride, p, p_stride, n_q, v, n_k, dim, n_whole);
+}
+
 template <class Numbers>
 void mix_i8_dots(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
                  size_t n_k, size_t dim) noexcept {
@@ -101,8 +108,7 @@ void mix_i8_dots(float* y, size_t y_stride, const float* p, size_t p_stride, siz
       mix_rows<Numbers>(y + i * y_stride, y_stride, p + i * p_stride + j, p_stride,
                         std::min(factor_rows, n_q - i), v + j * dim, n, dim, i > 0 ? 0 : ahead);
   }
-  const size_t n_whole = dim / block_keys * block_keys;
-  if (n_whole < dim) mix<CachedI8>(y, y_stride, p, p_stride, n_q, v, n_k, dim, n_whole);
+  mix_other_columns(y, y_stride, p, p_stride, n_q, v, n_k, dim);
 }
 
 }  // namespace

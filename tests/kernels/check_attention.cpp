@@ -65,6 +65,7 @@ void for_each_case(F check) {
     check(AttentionCase{1, 33, dim});
     check(AttentionCase{8, 17, dim});
   }
+  check(AttentionCase{8, 70, 80});
   check(AttentionCase{36, 257, 64});
 }
 
@@ -189,6 +190,14 @@ void check_scores_i8(const Kernels& kernels, Report& report) {
   check_scores<FormatI8, true>(kernels.scores_i8, report);
 }
 void check_mix_i8(const Kernels& kernels, Report& report) { check_mix<FormatI8>(kernels.mix_i8, report); }
+
+void check_unasked_i8(const Kernels& kernels, Report& report) {
+  for (const std::size_t n : Sizes{0, 1, 63, 64, 16384}) {
+    for (std::size_t n_q = 1; n_q <= 33; ++n_q)
+      report.expect(kernels.unasked_i8(n, n_q) <= n, "%zu of %zu bytes for %zu queries",
+                    kernels.unasked_i8(n, n_q), n, n_q);
+  }
+}
 
 void check_quantize_vector(const Kernels& kernels, Report& report) {
   Random random;

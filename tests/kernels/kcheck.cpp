@@ -80,8 +80,15 @@ int check_emulated_amx() {
   const IsaRow* row = nullptr;
   Kernels table = select("avx512vnni", cpu_features(), &row);
   if (row == nullptr) return 77;
-  table.matmul_i8 = kernels_amx_emulated.matmul_i8;
-  return check_kernels(table, {.matmul_i8 = table.matmul_i8});  // peak_i8 would take minutes
+  const Kernels emulated{.matmul_i8 = kernels_amx_emulated.matmul_i8,  // peak_i8 would take minutes
+                         .scores_i8 = kernels_amx_emulated.scores_i8,
+                         .mix_i8 = kernels_amx_emulated.mix_i8,
+                         .unasked_i8 = kernels_amx_emulated.unasked_i8};
+  table.matmul_i8 = emulated.matmul_i8;
+  table.scores_i8 = emulated.scores_i8;
+  table.mix_i8 = emulated.mix_i8;
+  table.unasked_i8 = emulated.unasked_i8;
+  return check_kernels(table, emulated);
 #else
   return 77;
 #endif

@@ -59,6 +59,10 @@ FAULTS = [
     ("amx", "simd/isa/amx.cpp", "_tile_zero(3);\n    _tile_loadd", "_tile_loadd", "matmul_i8"),  # an older sum goes on
     ("amx", "simd/isa/amx.cpp", "tile.w_scale<NarrowGroups>(0, 0, b + i)", "tile.w_scale<NarrowGroups>(0, 0, b)",
      "matmul_i8"),
+    ("amx", "simd/int8/attention_amx.h", "(numbers + 128) >> 8", "numbers >> 8", "scores_i8"),
+    ("amx", "simd/int8/attention_amx.h", "_tile_loadd(7, q.from(n_whole * tile_rows),", "_tile_loadd(7, q.from(0),", "scores_i8"),
+    ("amx", "simd/int8/attention_amx.h", "(sums, n_whole > 0, p,", "(sums, false, p,", "mix_i8"),  # only what is left
+    ("amx", "simd/int8/attention_amx.h", "_tile_loadd(6, p.from(step),", "_tile_loadd(6, p.from(first),", "mix_i8"),
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (tile.is_first()) {", "if (true) {", "matmul_i8"),  # stretches
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (!tile.is_last()) return;", "", "matmul_i8"),
     ("avx512vnni", "simd/int8/matmul.h", "if (!is_whole && !is_first) {", "if (false) {", "matmul_i8"),
