@@ -7,6 +7,7 @@
 // the other half by the caller during its softmax (tests/bench/experiments.md).
 #pragma once
 #include <algorithm>
+#include <initializer_list>
 
 #include "simd/int8/attention_dots.h"
 #include "simd/int8/factors_of_bytes.h"
@@ -90,7 +91,8 @@ inline void score_tiles(float* s, size_t s_stride, const TileFactors& q, size_t 
   const size_t n_steps = (dim + dot_bytes - 1) / dot_bytes;
   const size_t n_whole = (n_steps - 1) / tile_rows, n_last = n_steps - n_whole * tile_rows;
   TileShapes shapes;
-  for (const size_t tile : {0, 4, 5, 6}) shapes.set(tile, 2 * n_q, tile_row_bytes);
+  for (const size_t tile : std::initializer_list<size_t>{0, 4, 5, 6})
+    shapes.set(tile, 2 * n_q, tile_row_bytes);
   shapes.set(2, tile_rows, tile_row_bytes);
   shapes.set(3, n_last, tile_row_bytes);
   shapes.set(7, 2 * n_q, n_last * dot_bytes);
