@@ -78,8 +78,8 @@ class Unasked {
 
 // Of the next run's keys.
 Unasked unasked_keys(const simd::Kernels& kernels, const KeyRun& run, std::size_t dim, std::size_t n_rows) {
-  const std::size_t key_bytes = divided_up(dim, simd::dot_bytes) * simd::dot_bytes;
-  const std::size_t n_keys = divided_up(run.skip + run.n, simd::block_keys) * simd::block_keys;
+  const std::size_t key_bytes = filled_up(dim, simd::dot_bytes);
+  const std::size_t n_keys = run.n_key_blocks() * simd::block_keys;
   return {kernels, run.keys, KeyRun::max * key_bytes, n_keys * key_bytes, n_rows};
 }
 // Of this run's values.
@@ -262,7 +262,7 @@ void Attention::attend_run(const KvCache& cache, std::size_t layer, const Tile& 
 
 void Attention::score(const KeyRun& run, const float* q, std::size_t n_rows, float* scores) const noexcept {
   const std::size_t dim = model_.shape().head_dim;
-  const std::size_t n_blocks = divided_up(run.skip + run.n, simd::block_keys);
+  const std::size_t n_blocks = run.n_key_blocks();
   const std::byte* const keys = run.keys.data;
   switch (run.keys.type) {
     case CacheType::f32:

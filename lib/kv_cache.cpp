@@ -36,10 +36,6 @@ std::int64_t native_window(const Layer& layer) {
 // token's window.
 std::int64_t ring_slots(std::int64_t window, const CacheSize& size) { return window + size.batch - 1; }
 
-std::size_t filled_up(std::size_t n, std::size_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
-
 // Slots in whole blocks of keys.
 std::size_t padded(std::size_t n_slots) { return filled_up(n_slots, simd::block_keys); }
 

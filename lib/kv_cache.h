@@ -63,6 +63,7 @@ struct KeyRun {
   CachedNumbers values;  // in int8 from the first block on, scales likewise
   std::size_t skip, n;
 
+  std::size_t n_key_blocks() const { return divided_up(skip + n, simd::block_keys); }
   // Number of the first value in its block.
   std::size_t skip_values() const { return values.type == CacheType::i8 ? skip % simd::dot_bytes : 0; }
 };

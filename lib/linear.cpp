@@ -134,7 +134,7 @@ SharedWork shared_rows(std::initializer_list<const Linear*> products, std::size_
       n_pieces += n_pieces_of(*w, n_tok) / static_cast<double>(n_threads);
     }
   }
-  work.piece_multiple = divided_up(tile_rows, work.multiple) * work.multiple;
+  work.piece_multiple = filled_up(tile_rows, work.multiple);
   work.n_pieces =
       std::max(work.n_pieces, static_cast<std::size_t>(std::min(std::ceil(n_pieces), max_pieces)));
   return work;

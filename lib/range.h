@@ -12,10 +12,15 @@ struct Range {
 // a / b, rounded up.
 constexpr std::size_t divided_up(std::size_t a, std::size_t b) noexcept { return (a + b - 1) / b; }
 
+// n, or the next multiple above.
+constexpr std::size_t filled_up(std::size_t n, std::size_t multiple) noexcept {
+  return divided_up(n, multiple) * multiple;
+}
+
 // How much of n to take at a time, at most `most` (a multiple of `multiple`): multiples of it, all about as
 // large, and no short one at the end that would hardly be worth its overhead.
 constexpr std::size_t even_part(std::size_t n, std::size_t most, std::size_t multiple) noexcept {
-  return divided_up(divided_up(n, divided_up(n, most)), multiple) * multiple;
+  return filled_up(divided_up(n, divided_up(n, most)), multiple);
 }
 
 }  // namespace runnel

@@ -1,5 +1,5 @@
-// A block of a vector as words of 16 bits (simd/int8/matvec_q8_0.h), where weights are
-// widened to words and products of words add up in int32.
+// A block of a vector as words of 16 bits (simd/int8/matvec_q8_0.h): weights are widened to words,
+// and products of words add up in int32.
 #pragma once
 #include "simd/int8/vocabulary.h"
 

@@ -80,14 +80,12 @@ int check_emulated_amx() {
   const IsaRow* row = nullptr;
   Kernels table = select("avx512vnni", cpu_features(), &row);
   if (row == nullptr) return 77;
-  const Kernels emulated{.matmul_i8 = kernels_amx_emulated.matmul_i8,  // peak_i8 would take minutes
-                         .scores_i8 = kernels_amx_emulated.scores_i8,
-                         .mix_i8 = kernels_amx_emulated.mix_i8,
-                         .unasked_i8 = kernels_amx_emulated.unasked_i8};
-  table.matmul_i8 = emulated.matmul_i8;
-  table.scores_i8 = emulated.scores_i8;
-  table.mix_i8 = emulated.mix_i8;
-  table.unasked_i8 = emulated.unasked_i8;
+  Kernels emulated = kernels_amx_emulated;
+  emulated.peak_i8 = nullptr;  // would take minutes
+#define X(kernel, result, params) \
+  if (emulated.kernel != nullptr) table.kernel = emulated.kernel;
+  RUNNEL_KERNELS(X)
+#undef X
   return check_kernels(table, emulated);
 #else
   return 77;
