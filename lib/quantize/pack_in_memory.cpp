@@ -8,12 +8,14 @@
 
 namespace runnel {
 
-Result<std::shared_ptr<const Model>> pack_in_memory(const Model& model, const Settings& settings,
-                                                    std::function<bool(double)> on_progress) {
+Result<std::shared_ptr<const Model>> packed_if_asked(std::shared_ptr<const Model> model,
+                                                     const Settings& settings,
+                                                     std::function<bool(double)> on_progress) {
+  if (!settings.int8 || !model->has_weights() || model->is_packed()) return model;
   RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
   const Quantization how{"i8", {}, std::move(on_progress)};
-  return model_in_memory(model.file().name(), settings, [&](GgufWriter writer) {
-    return pack_model(model, std::move(writer), how, kernels, thread_count(settings));
+  return model_in_memory(model->file().name(), settings, [&](GgufWriter writer) {
+    return pack_model(*model, std::move(writer), how, kernels, thread_count(settings));
   });
 }
 

@@ -9,10 +9,11 @@
 
 namespace runnel {
 
-// model: with weights, none of them packed; not needed any more afterwards. The result keeps its name and
-// owns its bytes. Of `settings` those of threads and kernels count. on_progress gets the share done, 0 to 1;
-// false stops (RUNNEL_STOPPED); may be empty.
-Result<std::shared_ptr<const Model>> pack_in_memory(const Model& model, const Settings& settings,
-                                                    std::function<bool(double)> on_progress);
+// The model as the settings want it run: packed where they ask for int8 and it has weights none of which are
+// packed, else itself. What is packed keeps the model's name and owns its bytes. on_progress gets the share
+// done, 0 to 1; false stops (RUNNEL_STOPPED); may be empty.
+Result<std::shared_ptr<const Model>> packed_if_asked(std::shared_ptr<const Model> model,
+                                                     const Settings& settings,
+                                                     std::function<bool(double)> on_progress);
 
 }  // namespace runnel

@@ -1,0 +1,51 @@
+// The C surface: how calls fail, and the version.
+#include "lib/api/call.h"
+
+using namespace runnel;
+
+namespace {
+
+thread_local std::string last_error;
+
+}  // namespace
+
+runnel_status runnel::fail(const Error& e) noexcept {
+  try {
+    last_error = e.message;
+  } catch (...) {
+    last_error.clear();
+  }
+  return e.status;
+}
+
+const Settings& runnel::settings_of(const runnel_config* config) {
+  static const Settings defaults;
+  return config ? config->settings : defaults;
+}
+
+const char* runnel_status_name(runnel_status status) {
+  switch (status) {
+    case RUNNEL_OK:
+      return "ok";
+    case RUNNEL_BAD_ARGUMENT:
+      return "bad argument";
+    case RUNNEL_IO:
+      return "input or output failed";
+    case RUNNEL_BAD_FILE:
+      return "bad file";
+    case RUNNEL_UNSUPPORTED:
+      return "unsupported";
+    case RUNNEL_NO_MEMORY:
+      return "not enough memory";
+    case RUNNEL_BUFFER_TOO_SMALL:
+      return "buffer too small";
+    case RUNNEL_STOPPED:
+      return "stopped";
+    case RUNNEL_INTERNAL:
+      return "internal error";
+  }
+  return "unknown status";
+}
+
+const char* runnel_last_error(void) { return last_error.c_str(); }
+const char* runnel_version(void) { return RUNNEL_VERSION; }

@@ -1,0 +1,91 @@
+// What the calls of the C surface share: their handles, and how they check arguments and fail. Nothing that
+// is thrown inside gets out.
+#pragma once
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "lib/chat/chat.h"
+#include "lib/model.h"
+#include "lib/result.h"
+#include "lib/session.h"
+#include "lib/settings.h"
+#include "runnel/runnel.h"
+
+struct runnel_config {
+  runnel::Settings settings;
+  std::string text;  // of the last runnel_config_get
+};
+
+struct runnel_model {
+  std::shared_ptr<const runnel::Model> model;
+};
+
+struct runnel_session {
+  std::unique_ptr<runnel::Session> session;
+  mutable std::string text;  // of the last runnel_session_get
+};
+
+struct runnel_chat {
+  runnel::Chat chat;
+};
+
+namespace runnel {
+
+// Keeps the message for runnel_last_error() and returns the status.
+runnel_status fail(const Error& e) noexcept;
+
+// Runs what a call does and turns errors and exceptions into a status.
+template <class Work>
+runnel_status guard(Work&& work) noexcept {
+  try {
+    if (Result<void> result = work(); !result) return fail(result.error());
+    return RUNNEL_OK;
+  } catch (const std::bad_alloc&) {
+    return fail({RUNNEL_NO_MEMORY, "not enough memory"});
+  } catch (const std::length_error&) {
+    return fail({RUNNEL_NO_MEMORY, "not enough memory: a size is beyond what can be addressed"});
+  } catch (const std::exception& e) {
+    return fail({RUNNEL_INTERNAL, e.what()});
+  } catch (...) {
+    return fail({RUNNEL_INTERNAL, "an unknown exception"});
+  }
+}
+
+#define RUNNEL_REQUIRE(pointer) \
+  if (!(pointer)) return runnel::error(RUNNEL_BAD_ARGUMENT, "%s must not be null", #pointer)
+
+// Null: all defaults.
+const Settings& settings_of(const runnel_config* config);
+
+// An error where the file has none.
+Result<const Tokenizer*> tokenizer_of(const Model& model);
+
+// text may be null where n_bytes is 0.
+inline std::string_view view(const char* text, size_t n_bytes) {
+  return n_bytes == 0 ? "" : std::string_view(text, n_bytes);
+}
+
+// False stops the work; empty where nobody watches.
+inline std::function<bool(double)> watcher(runnel_progress_fn on_progress, void* user) {
+  if (!on_progress) return {};
+  return [=](double fraction) { return on_progress(user, fraction) == 0; };
+}
+
+// The results of a call into its caller's buffer, and how many there are.
+template <class T>
+Result<void> copy_out(const T* data, size_t n, T* out, size_t capacity, size_t* n_out) {
+  *n_out = n;
+  if (n > capacity)
+    return error(RUNNEL_BUFFER_TOO_SMALL, "the result has %zu elements, the buffer room for %zu", n,
+                 capacity);
+  if (n > 0) std::memcpy(out, data, n * sizeof(T));
+  return {};
+}
+
+}  // namespace runnel

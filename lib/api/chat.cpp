@@ -1,0 +1,104 @@
+// The C surface: conversations.
+#include "lib/api/call.h"
+
+using namespace runnel;
+
+runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config, runnel_chat** out) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(session);
+    RUNNEL_REQUIRE(out);
+    RUNNEL_ASSIGN(Chat chat, Chat::open(*session->session, settings_of(config)));
+    *out = new runnel_chat{std::move(chat)};
+    return {};
+  });
+}
+
+void runnel_chat_close(runnel_chat* chat) { delete chat; }
+
+const char* runnel_chat_form_name(size_t i) { return chat_form_name(i); }
+const char* runnel_chat_form(const runnel_chat* handle) { return handle ? handle->chat.form_name() : ""; }
+
+runnel_status runnel_chat_system(runnel_chat* handle, const char* text, size_t n_bytes) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(text || n_bytes == 0);
+    return handle->chat.start(view(text, n_bytes));
+  });
+}
+
+const char* runnel_chat_system_prompt(const runnel_chat* handle) {
+  return handle ? handle->chat.system_prompt().c_str() : "";
+}
+
+runnel_status runnel_chat_pin(runnel_chat* handle, const char* text, size_t n_bytes) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(text || n_bytes == 0);
+    return handle->chat.pin(view(text, n_bytes));
+  });
+}
+
+runnel_status runnel_chat_undo(runnel_chat* handle) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    return handle->chat.undo();
+  });
+}
+
+runnel_status runnel_chat_say(runnel_chat* handle, const char* text, size_t n_bytes, int64_t n_tokens,
+                              runnel_text_fn on_text, void* user, runnel_finish* finish) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(text || n_bytes == 0);
+    RUNNEL_ASSIGN(const runnel_finish how, handle->chat.say(view(text, n_bytes), n_tokens, on_text, user));
+    if (finish) *finish = how;
+    return {};
+  });
+}
+
+runnel_status runnel_chat_again(runnel_chat* handle, int64_t n_tokens, runnel_text_fn on_text, void* user,
+                                runnel_finish* finish) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_ASSIGN(const runnel_finish how, handle->chat.again(n_tokens, on_text, user));
+    if (finish) *finish = how;
+    return {};
+  });
+}
+
+runnel_status runnel_chat_continue(runnel_chat* handle, int64_t n_tokens, runnel_text_fn on_text, void* user,
+                                   runnel_finish* finish) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_ASSIGN(const runnel_finish how, handle->chat.go_on(n_tokens, on_text, user));
+    if (finish) *finish = how;
+    return {};
+  });
+}
+
+const char* runnel_chat_message(const runnel_chat* handle, size_t i, runnel_speaker* speaker,
+                                size_t* n_bytes) {
+  if (!handle) return nullptr;
+  const auto messages = handle->chat.transcript().messages();
+  if (i >= messages.size()) return nullptr;
+  const Message& message = messages[messages.size() - 1 - i];
+  if (speaker) *speaker = message.speaker;
+  if (n_bytes) *n_bytes = message.text.size();
+  return message.text.c_str();
+}
+
+runnel_status runnel_chat_save(const runnel_chat* handle, const char* path) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(path);
+    return handle->chat.save(path);
+  });
+}
+
+runnel_status runnel_chat_load(runnel_chat* handle, const char* path) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(path);
+    return handle->chat.load(path);
+  });
+}

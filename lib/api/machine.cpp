@@ -1,0 +1,51 @@
+// The C surface: the processor, and what it can do at best.
+#include "lib/machine.h"
+
+#include "lib/api/call.h"
+#include "lib/blas.h"
+#include "lib/speed_limits.h"
+#include "simd/kernels.h"
+
+using namespace runnel;
+
+const char* runnel_isa(void) {
+  const simd::IsaRow* row = nullptr;
+  simd::select(nullptr, simd::cpu_features(), &row);
+  return row->name;
+}
+
+const char* runnel_isa_available(size_t i) {
+  const simd::IsaRows rows = simd::isa_rows();
+  for (size_t r = 0; r < rows.size; ++r) {
+    const simd::IsaRow& row = rows.begin[r];
+    if ((row.needs & ~simd::cpu_features()) == 0 && i-- == 0) return row.name;
+  }
+  return nullptr;
+}
+
+const char* runnel_blas_core(void) { return blas_core(); }
+const char* runnel_blas_advice(void) { return blas_advice().c_str(); }
+int32_t runnel_default_threads(void) { return static_cast<int32_t>(performance_cores()); }
+
+runnel_status runnel_measure_read(const runnel_model* model, const runnel_config* config,
+                                  double* bytes_per_second) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(model);
+    RUNNEL_REQUIRE(bytes_per_second);
+    RUNNEL_ASSIGN(*bytes_per_second, measure_read(*model->model, settings_of(config)));
+    return {};
+  });
+}
+
+runnel_status runnel_measure_peak(runnel_arithmetic arithmetic, const runnel_config* config,
+                                  double* multiply_adds_per_second) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(multiply_adds_per_second);
+    if (arithmetic != RUNNEL_F32 && arithmetic != RUNNEL_INT8)
+      return error(RUNNEL_BAD_ARGUMENT, "arithmetic is %d, expected RUNNEL_F32 or RUNNEL_INT8",
+                   static_cast<int>(arithmetic));
+    const auto kind = arithmetic == RUNNEL_F32 ? Arithmetic::f32 : Arithmetic::i8;
+    RUNNEL_ASSIGN(*multiply_adds_per_second, measure_peak(kind, settings_of(config)));
+    return {};
+  });
+}
