@@ -97,7 +97,7 @@ class Benchmark {
   // Decoding with a full window, the steady state of a stream: each token sees `depth` others, and one
   // leaves.
   void measure_full(Json& runs) {
-    const Session session = open_full();
+    const Session session = open(plan_.depth - n_sinks());
     const auto most = std::max_element(runs.begin(), runs.end(), [](const Json& a, const Json& b) {
       return a["threads"].get<int>() < b["threads"].get<int>();
     });
@@ -121,14 +121,6 @@ class Benchmark {
   }
 
   std::int64_t n_sinks() const { return std::stoll(runnel_config_get(settings_.config().get(), "sinks")); }
-
-  Session open_full() const {
-    if (plan_.depth <= n_sinks()) {
-      throw UsageError("--depth: expected more than the " + std::to_string(n_sinks()) + " sinks, got " +
-                       std::to_string(plan_.depth));
-    }
-    return open(plan_.depth - n_sinks());
-  }
 
   // That a token reads which sees so many.
   std::int64_t cache_bytes(std::int64_t n_seen) const {

@@ -18,12 +18,7 @@ struct BenchPlan {
   std::int64_t n_repeat = 5;    // of each, after one that does not count
 };
 
-struct FirstToken {
-  double load_s;   // session and, from a file, model
-  double total_s;  // and one token read, and the next one chosen
-};
-
-// Reads one token in a new session and chooses the next; load_s so far is in `start`.
+// Seconds to open a session, read one token and choose the next.
 double time_first_token(const runnel_model* model, const runnel_config* config);
 
 // One object for each number of threads. `settings` holds the cache's type and such.

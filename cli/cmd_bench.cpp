@@ -50,37 +50,39 @@ Opened open_and_time(const BenchOptions& options, const runnel_config* config) {
   return {std::move(model), synthetic ? options.synthetic.shape : path, load_s, first_token_s};
 }
 
+void check_depth(const BenchPlan& plan, const runnel_config* config) {
+  const std::int64_t n_sinks = std::stoll(runnel_config_get(config, "sinks"));
+  if (plan.depth == 0 || plan.depth > n_sinks) return;
+  throw UsageError("--depth: expected more than the " + std::to_string(n_sinks) + " sinks, got " +
+                   std::to_string(plan.depth));
+}
+
 Json bench_report(const BenchOptions& options) {
   const Config config = options.settings.config();
   set_setting(config.get(), "threads", std::to_string(options.plan.threads.back()));
+  check_depth(options.plan, config.get());
   const Opened opened = open_and_time(options, config.get());
   const runnel_model* model = opened.model.get();
-  Json report = {
-      {"version", runnel_version()},
-      {"isa", options.settings.given("isa") ? runnel_config_get(config.get(), "isa") : runnel_isa()},
-      {"blas_core", runnel_blas_core()},
-      {"model", opened.name},
-      {"synthetic", options.synthetic.shape_option->count() > 0},
-      {"architecture", runnel_model_architecture(model)},
-      {"type", weight_type(model)},
-      {"n_parameters", runnel_model_fact(model, RUNNEL_N_PARAMETERS)},
-      {"weight_bytes", runnel_model_fact(model, RUNNEL_WEIGHT_BYTES)},
-      {"cache", runnel_config_get(config.get(), "cache")},
-      {"depth", options.plan.depth},
-      {"repeat", options.plan.n_repeat},
-      {"load_s", opened.load_s},
-      {"first_token_s", opened.first_token_s}};
+  Json report = {{"version", runnel_version()},
+                 {"isa", isa_name(runnel_config_get(config.get(), "isa"))},
+                 {"blas_core", runnel_blas_core()},
+                 {"model", opened.name},
+                 {"synthetic", options.synthetic.shape_option->count() > 0},
+                 {"architecture", runnel_model_architecture(model)},
+                 {"type", weight_type(model)},
+                 {"n_parameters", runnel_model_fact(model, RUNNEL_N_PARAMETERS)},
+                 {"weight_bytes", runnel_model_fact(model, RUNNEL_WEIGHT_BYTES)},
+                 {"cache", runnel_config_get(config.get(), "cache")},
+                 {"depth", options.plan.depth},
+                 {"repeat", options.plan.n_repeat},
+                 {"load_s", opened.load_s},
+                 {"first_token_s", opened.first_token_s}};
   report["runs"] = measure(model, options.settings, options.plan);
   report["peak_memory_bytes"] = peak_memory_bytes();
   return report;
 }
 
 // ---- the same for people ----
-
-std::string padded(const std::string& text, std::size_t width, bool to_the_right) {
-  const std::string blanks(text.size() < width ? width - text.size() : 0, ' ');
-  return to_the_right ? blanks + text : text + blanks;
-}
 
 std::string speed_row(const Json& run, const char* part, const std::string& name) {
   if (!run.contains(part)) return "";
@@ -90,10 +92,10 @@ std::string speed_row(const Json& run, const char* part, const std::string& name
   const double peak = run[reads     ? "read_bytes_per_s"
                           : is_int8 ? "int8_multiply_adds_per_s"
                                     : "f32_multiply_adds_per_s"];
-  return padded(std::to_string(run["threads"].get<int>()), 7, true) + "  " + padded(name, 18, false) +
-         padded(rate_text(speed["tokens_per_s"]), 9, true) +
-         padded(rate_text(speed["limit_tokens_per_s"]), 10, true) +
-         padded(fixed(100.0 * speed["share_of_limit"].get<double>(), 0), 7, true) + " %  " +
+  return right_aligned(std::to_string(run["threads"].get<int>()), 7) + "  " + left_aligned(name, 18) +
+         right_aligned(rate_text(speed["tokens_per_s"]), 9) +
+         right_aligned(rate_text(speed["limit_tokens_per_s"]), 10) +
+         right_aligned(fixed(100.0 * speed["share_of_limit"].get<double>(), 0), 7) + " %  " +
          speed["limited_by"].get<std::string>() + ", " + rate_text(peak / 1e9) +
          (reads ? " GB/s\n" : " G/s\n");
 }

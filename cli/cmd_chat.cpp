@@ -13,6 +13,7 @@
 #include "line_input.h"
 #include "model_path.h"
 #include "options.h"
+#include "output_file.h"
 
 namespace cli {
 namespace {
@@ -57,7 +58,8 @@ void show_last_lines(const Conversation& chat) {
 bool set(Conversation& chat, const std::string& argument) {
   const std::size_t blank = argument.find(' ');
   const std::string name = setting_name(argument.substr(0, blank));
-  if (blank != std::string::npos) chat.set(name, argument.substr(blank + 1));
+  const std::string value = blank == std::string::npos ? "" : argument.substr(blank + 1);
+  if (!value.empty()) chat.set(name, value == "\"\"" ? "" : value);
   std::string lines;
   for (const std::string& known : setting_names()) {
     if (known == "vocab_only" || (!name.empty() && known != name)) continue;
@@ -114,7 +116,7 @@ constexpr ChatCommand commands[] = {
        write_note(text);
        return true;
      }},
-    {"/set", "[NAME [VALUE]]", "show or change settings, as in /set temp 0.5", set},
+    {"/set", "[NAME [VALUE]]", "show or change settings, as in /set temp 0.5; \"\" is an empty value", set},
     {"/regen", "", "drop the last answer and give another",
      [](Conversation& chat, const std::string&) {
        chat.again();
@@ -168,7 +170,9 @@ std::optional<int> leave(Conversation& chat, bool& warned) {
 int talk_on_terminal(Conversation& chat, bool for_ever) {
   std::vector<std::string> names;
   for (const ChatCommand& command : commands) names.emplace_back(command.name);
-  LineEditor editor("\1\x1b[1m\1> \1\x1b[0m\1", names);
+  const Style style = error_style();
+  const auto unseen = [](const char* sequence) { return "\1" + std::string(sequence) + "\1"; };
+  LineEditor editor(*style.bold ? unseen(style.bold) + "> " + unseen(style.plain) : "> ", names);
   write_note(chat.headline() + "\nType a message. /help lists the commands, Ctrl-D leaves.");
   if (chat.has_session()) show_last_lines(chat);
 
@@ -233,6 +237,10 @@ int talk_and_save(Conversation& chat, bool for_ever, bool on_terminal) {
 int run_chat(ChatOptions options) {
   const Config config = options.settings.config();
   options.conversation.model_path = model_or_bundled(options.conversation.model_path);
+  const ConversationOptions& files = options.conversation;
+  refuse_same_file(files.transcript_path, files.model_path, "model");
+  refuse_same_file(files.session_path, files.model_path, "model");
+  refuse_same_file(files.transcript_path, files.session_path, "session");
   options.conversation.show_status = error_is_terminal() && !options.quiet;
   Conversation chat(options.conversation, config.get());
   const bool for_ever = options.conversation.for_ever;
@@ -270,9 +278,11 @@ void add_chat(CLI::App& app, Run& run) {
       .add_option("--session", conversation.session_path,
                   "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the "
                   "end of the input, a closed window); made where there is none")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(named());
   command.add_option("--transcript", conversation.transcript_path, "a text file to append what is said to")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(named());
   command.add_flag("-q,--quiet", options->quiet, "no status line after an answer");
   options->settings.add_to(command, SettingOptions::Which::chat);
   command.callback([options, &run] { run = [options] { return run_chat(*options); }; });

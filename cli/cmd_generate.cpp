@@ -63,13 +63,6 @@ void feed_prompt(runnel_session* session, const std::vector<std::int32_t>& token
                " of its tokens are no longer seen]");
 }
 
-// Learned positions are not read again in silence.
-void tell_what_was_reread(const runnel_session* session) {
-  if (const std::int64_t n = runnel_session_stat(session, RUNNEL_STAT_REREAD_TOKENS); n > 0)
-    write_note("[the window was full: " + with_commas(n) +
-               " tokens were read again, since this model has learned positions]");
-}
-
 Json report(const GenerateOptions& options, const std::string& prompt, const std::string& text,
             const runnel_session* session, runnel_finish finish) {
   const auto stat = [session](runnel_stat which) { return runnel_session_stat(session, which); };
@@ -100,7 +93,11 @@ int run_generate(const GenerateOptions& options) {
   const Model model = open_model(options.model, config.get());
   const Session session = open_session(model.get(), config.get());
   const std::vector<std::int32_t> tokens = tokenize(model.get(), prompt, token_flags(options));
-  if (tokens.empty()) throw UsageError("the prompt is empty, and this model has no token to begin with");
+  if (tokens.empty()) {
+    throw UsageError(options.no_bos ? "the prompt is empty, and with --no-bos there is nothing to begin with"
+                                    : "the prompt is empty, and this model has no token to begin with");
+  }
+  note_untrained_window(model.get(), session.get());
 
   const StopSession stop_on_interrupt(session.get());
   feed_prompt(session.get(), tokens);
@@ -122,7 +119,7 @@ int run_generate(const GenerateOptions& options) {
   } else {
     write_out("\n");
   }
-  if (!options.json) tell_what_was_reread(session.get());
+  if (!options.json) note_reread(runnel_session_stat(session.get(), RUNNEL_STAT_REREAD_TOKENS));
   if (!options.quiet && !options.json) write_note(statistics(session.get(), finish));
   return finish == RUNNEL_FINISH_STOPPED ? exit_interrupted : exit_ok;
 }

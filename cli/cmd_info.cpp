@@ -26,10 +26,13 @@ struct InfoOptions {
   SettingOptions settings;
 };
 
-Json machine_report() {
+Json machine_report(const runnel_config* config) {
+  const std::string isa = isa_name(runnel_config_get(config, "isa"));
   Json kernels = Json::array();
   for (std::size_t i = 0; const char* name = runnel_isa_available(i); ++i) kernels.push_back(name);
-  return {{"isa", runnel_isa()},
+  if (std::find(kernels.begin(), kernels.end(), isa) == kernels.end())
+    throw UsageError("--isa: \"" + isa + "\" is not built in, or this processor lacks it");
+  return {{"isa", isa},
           {"isa_available", std::move(kernels)},
           {"blas_core", runnel_blas_core()},
           {"blas_advice", runnel_blas_advice()},
@@ -222,7 +225,7 @@ int run_info(const InfoOptions& options) {
   const Config config = options.settings.config();
   const std::string path = model_or_bundled(options.model);
   const Model model = open_any(path, config.get());
-  const Json machine = machine_report();
+  const Json machine = machine_report(config.get());
   const Json report = model_report(model.get(), path, config.get(), options.all);
   if (options.json) {
     write_json({{"version", runnel_version()}, {"machine", machine}, {"model", report}});

@@ -1,10 +1,10 @@
 // runnel inspect: what is inside a model while it reads. Massive activations, attention sinks, the cost of
 // int8.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -17,6 +17,7 @@
 #include "json.h"
 #include "model_path.h"
 #include "options.h"
+#include "output_file.h"
 #include "svg.h"
 
 namespace cli {
@@ -55,7 +56,7 @@ struct Result {
   Model model;
   std::vector<std::int32_t> tokens;
   std::unique_ptr<Inspection> inspection;
-  std::size_t n_layer, n_head;
+  std::size_t n_layer = 0, n_head = 0, n_sinks = 0;
   std::vector<Outlier> massive, ffn;
 };
 
@@ -69,12 +70,18 @@ Result inspect(const InspectOptions& options) {
   const bool has_text = options.text.text_option->count() > 0 || options.text.file_option->count() > 0;
   const std::string text = has_text || !options.model.empty() ? options.text.read() : own_text;
   const std::string path = model_or_bundled(options.model);
-  Result result{open_model(path, config.get()), {}, nullptr, 0, 0, {}, {}};
+  Result result{open_model(path, config.get()), {}, nullptr, 0, 0, 0, {}, {}};
   const runnel_model* model = result.model.get();
   result.tokens = tokenize(model, text, RUNNEL_ADD_BOS | RUNNEL_PARSE_SPECIAL);
   if (result.tokens.size() > static_cast<std::size_t>(options.max_tokens))
     result.tokens.resize(static_cast<std::size_t>(options.max_tokens));
-  if (result.tokens.empty()) throw UsageError("the text is empty");
+  const std::int64_t n_sinks = std::stoll(runnel_config_get(config.get(), "sinks"));
+  if (n_sinks < 1) throw UsageError("--sinks: expected 1 or more, whose attention is to be shown, got 0");
+  if (result.tokens.size() <= static_cast<std::size_t>(n_sinks)) {
+    throw UsageError("the text has " + std::to_string(result.tokens.size()) +
+                     " tokens; expected more than the sinks (" + std::to_string(n_sinks) + ")");
+  }
+  result.n_sinks = static_cast<std::size_t>(n_sinks);
   result.n_layer = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_LAYER));
   result.n_head = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_HEAD));
   result.inspection = std::make_unique<Inspection>(result.n_layer, result.n_head);
@@ -97,7 +104,7 @@ std::string layers_text(const std::vector<std::size_t>& layers) {
 }
 
 std::string outlier_text(const Result& r, const Outlier& o) {
-  std::string text = one_line(token_text(r.model.get(), r.tokens[o.position], true));
+  std::string text = one_line(token_text(r.model.get(), r.tokens[o.position]));
   text = "token " + std::to_string(o.position) + " \"" + text + "\", dimension " +
          std::to_string(o.dimension) + ": ";
   text += fixed(static_cast<double>(o.least), 1);
@@ -125,8 +132,14 @@ std::string sink_line(const Result& r) {
   const auto at = [&](double share) {
     return fixed(100 * masses[static_cast<std::size_t>(share * static_cast<double>(masses.size() - 1))], 0);
   };
-  return "half of the " + std::to_string(masses.size()) + " heads give it " + at(0.25) + " to " + at(0.75) +
-         " % of their attention (least " + at(0) + ", middle " + at(0.5) + ", most " + at(1) + ")";
+  return "half of the " + std::to_string(masses.size()) + " heads give " + (r.n_sinks > 1 ? "them " : "it ") +
+         at(0.25) + " to " + at(0.75) + " % of their attention (least " + at(0) + ", middle " + at(0.5) +
+         ", most " + at(1) + ")";
+}
+
+std::string sinks_text(const Result& r) {
+  if (r.n_sinks > 1) return "sinks, tokens 0 to " + std::to_string(r.n_sinks - 1);
+  return "sink, token 0 \"" + one_line(token_text(r.model.get(), r.tokens[0])) + "\"";
 }
 
 void write_text(const Result& r) {
@@ -135,8 +148,7 @@ void write_text(const Result& r) {
   for (const std::string& line : outlier_lines(r, r.massive)) out += "  " + line + "\n";
   out += "outliers inside the feed-forward networks\n";
   for (const std::string& line : outlier_lines(r, r.ffn)) out += "  " + line + "\n";
-  out += "attention on the sink, token 0 \"" + one_line(token_text(r.model.get(), r.tokens[0], true)) +
-         "\"\n  " + sink_line(r) +
+  out += "attention on the " + sinks_text(r) + "\n  " + sink_line(r) +
          "\nerror of the activations in int8, per cent: with outliers carried in float / without\n";
   for (std::size_t l = 0; l < r.n_layer; ++l)
     out += "  layer " + std::to_string(l) + "  " + fixed(100 * r.inspection->int8_error(l, true), 3) + " / " +
@@ -149,7 +161,7 @@ void write_text(const Result& r) {
 Json outliers_json(const Result& r, const std::vector<Outlier>& outliers) {
   Json all = Json::array();
   for (const Outlier& o : outliers)
-    all.push_back({{"token", token_text(r.model.get(), r.tokens[o.position], true)},
+    all.push_back({{"token", token_text(r.model.get(), r.tokens[o.position])},
                    {"position", o.position},
                    {"dimension", o.dimension},
                    {"layers", o.layers},
@@ -238,32 +250,33 @@ void write_pictures(const Result& r, const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) throw Failure(folder + ": cannot make the folder: " + failed.message());
-  const auto write = [&](const char* name, const std::string& svg) {
-    const std::string path = folder + "/" + name;
-    std::ofstream out(path, std::ios::binary);
-    out << svg;
-    out.close();
-    if (!out) throw Failure(path + ": cannot write");
-    write_note("wrote " + path);
-  };
-  write("massive-activations.svg",
-        to_svg(peaks_picture(r, r.inspection->stream(), "Massive activations of the residual stream",
-                             r.massive)));
-  write("feed-forward-outliers.svg",
-        to_svg(peaks_picture(r, r.inspection->ffn_hidden(), "Outliers inside the feed-forward networks",
-                             r.ffn)));
-  write("attention-sinks.svg", to_svg(sink_picture(r)));
-  write("int8-error.svg", to_svg(error_picture(r)));
+  const std::string at = folder + "/";
+  write_file(at + "massive-activations.svg",
+             to_svg(peaks_picture(r, r.inspection->stream(), "Massive activations of the residual stream",
+                                  r.massive)));
+  write_file(at + "feed-forward-outliers.svg",
+             to_svg(peaks_picture(r, r.inspection->ffn_hidden(), "Outliers inside the feed-forward networks",
+                                  r.ffn)));
+  write_file(at + "attention-sinks.svg", to_svg(sink_picture(r)));
+  write_file(at + "int8-error.svg", to_svg(error_picture(r)));
 }
 
 int run_inspect(const InspectOptions& options) {
   const Result result = inspect(options);
-  if (!options.svg_folder.empty()) write_pictures(result, options.svg_folder);
   if (options.json)
     write_json(to_json(result));
   else
     write_text(result);
+  if (!options.svg_folder.empty()) write_pictures(result, options.svg_folder);
   return exit_ok;
+}
+
+std::string check_ratio(const std::string& text) {
+  double ratio = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, status] = std::from_chars(text.data(), end, ratio);
+  if (status == std::errc{} && stop == end && ratio >= 2 && ratio <= 1e9) return {};
+  return "expected a number from 2 to 1000000000, got \"" + text.substr(0, 40) + "\"";
 }
 
 }  // namespace
@@ -274,13 +287,16 @@ void add_inspect(CLI::App& app, Run& run) {
       app, "inspect", "Show a model's massive activations, attention sinks and int8 errors", examples);
   add_optional_model(command, options->model);
   options->text.add_to(command, "the text to read");
-  command.add_option("--svg", options->svg_folder, "draw pictures into this folder")->type_name("FOLDER");
+  command.add_option("--svg", options->svg_folder, "draw pictures into this folder")
+      ->type_name("FOLDER")
+      ->check(named());
   command
       .add_option("--max-tokens", options->max_tokens, "read only so many tokens of the text; default 512")
       ->check(whole_number(2, 1 << 20))
       ->type_name("N");
-  command.add_option("--ratio", options->ratio, "how many times the median stands out; default 30")
-      ->check(CLI::Range(2.0, 1e9))
+  command
+      .add_option("--ratio", options->ratio, "how many times the median stands out, 2 or more; default 30")
+      ->check(CLI::Validator(check_ratio, ""))
       ->type_name("R");
   command.add_flag("--json", options->json, "all figures, for a script");
   options->settings.add_to(command, SettingOptions::Which::evaluation);

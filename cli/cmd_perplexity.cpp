@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "interrupt.h"
 #include "json.h"
 #include "options.h"
+#include "output_file.h"
 #include "stream_comparison.h"
 #include "stream_reading.h"
 #include "tally.h"
@@ -151,14 +151,6 @@ LoopedText looped_text(const PerplexityOptions& options, const runnel_model* mod
   return {std::move(tokens), bos_of(model), n};
 }
 
-void write_picture(const std::string& path, const std::string& svg) {
-  std::ofstream out(path, std::ios::binary);
-  out << svg;
-  out.close();
-  if (!out) throw Failure(path + ": cannot write");
-  write_note("wrote " + path);
-}
-
 int run_comparison(const PerplexityOptions& options, const runnel_model* model,
                    std::vector<std::int32_t> tokens) {
   const LoopedText text = looped_text(options, model, std::move(tokens));
@@ -166,16 +158,16 @@ int run_comparison(const PerplexityOptions& options, const runnel_model* model,
   if (options.every > 0) plan.every = options.every;
   if (options.n_buckets > 0) plan.n_buckets = options.n_buckets;
   const Comparison comparison(model, options.settings, text, plan);
-  if (!options.svg.empty())
-    write_picture(options.svg,
-                  to_svg(comparison.picture(std::filesystem::path(options.model).filename().string())));
-  if (!options.json) {
+  if (options.json) {
+    Json out = {{"model", options.model}, {"mode", "compare"}};
+    comparison.report(out);
+    write_json(out);
+  } else {
     write_out(comparison.text());
-    return exit_ok;
   }
-  Json out = {{"model", options.model}, {"mode", "compare"}};
-  comparison.report(out);
-  write_json(out);
+  if (!options.svg.empty())
+    write_file(options.svg,
+               to_svg(comparison.picture(std::filesystem::path(options.model).filename().string())));
   return exit_ok;
 }
 
@@ -206,6 +198,7 @@ int run_stream(const PerplexityOptions& options, const runnel_model* model, cons
                std::vector<std::int32_t> tokens) {
   const LoopedText text = looped_text(options, model, std::move(tokens));
   const Session session = open_session(model, config);
+  note_untrained_window(model, session.get());
   const StopSession stop_on_interrupt(session.get());
   Tally tally(text.n(), options.n_buckets > 0 ? options.n_buckets : 20, text.n_once());
   const double seconds =
@@ -222,6 +215,7 @@ int run_stream(const PerplexityOptions& options, const runnel_model* model, cons
 int run_chunks(const PerplexityOptions& options, const runnel_model* model, const runnel_config* config,
                const std::vector<std::int32_t>& tokens) {
   const Session session = open_session(model, config);
+  note_untrained_window(model, session.get());
   const StopSession stop_on_interrupt(session.get());
   const auto n_tokens = static_cast<std::int64_t>(tokens.size());
   Tally tally(n_tokens, std::max<std::int64_t>(options.n_buckets, 1));
@@ -234,6 +228,7 @@ int run_chunks(const PerplexityOptions& options, const runnel_model* model, cons
 
 int run_perplexity(const PerplexityOptions& options) {
   check_options(options);
+  refuse_same_file(options.svg, options.model, "model");
   const Config config = options.settings.config();
   if (!options.is_stream()) {
     set_setting(config.get(), "sinks", "0");
@@ -296,6 +291,7 @@ void add_perplexity(CLI::App& app, Run& run) {
       ->needs(compare);
   command.add_option("--svg", options->svg, "with --compare: draw the three lines into this file")
       ->type_name("FILE")
+      ->check(named())
       ->needs(compare);
   command
       .add_option("--max-tokens", options->max_tokens, "read only so many tokens of the text; default all")
@@ -313,7 +309,8 @@ void add_perplexity(CLI::App& app, Run& run) {
       ->excludes(compare)
       ->excludes("--buckets");
   command.add_option("--base", options->base, "the model to compare with, with the same vocabulary")
-      ->type_name("MODEL");
+      ->type_name("MODEL")
+      ->check(named());
   command.add_flag("--json", options->json, "figures of the whole and of each part, memory held");
   options->settings.add_to(command, SettingOptions::Which::evaluation);
   command.callback([options, &run] { run = [options] { return run_perplexity(*options); }; });

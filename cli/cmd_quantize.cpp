@@ -62,17 +62,19 @@ void add_quantize(CLI::App& app, Run& run) {
   const auto options = std::make_shared<QuantizeOptions>();
   CLI::App& command =
       add_command(app, "quantize", "Write a model with its weights in another type", examples);
-  command.add_option("in", options->in, "the model, a GGUF file in F32, F16, BF16 or Q8_0")
+  command.add_option("MODEL", options->in, "a GGUF file in F32, F16, BF16 or Q8_0")
       ->required()
-      ->type_name("IN");
-  command.add_option("out", options->out, "the file to write")->required()->type_name("OUT");
+      ->check(named());
+  command.add_option("OUT", options->out, "the file to write")->required()->check(named());
   command.add_option("--type", options->type, "i8, q8_0, f16 or f32; default i8")->type_name("TYPE");
   command
       .add_option("--calibrate", options->calibrate,
                   "text that shows what the model reads, for i8; \"-\" is standard input")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(named());
   command.add_option("-t,--threads", options->threads, "threads; default one for each performance core")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(named());
   command.callback([options, &run] { run = [options] { return run_quantize(*options); }; });
 }
 

@@ -43,7 +43,7 @@ void add_synth(CLI::App& app, Run& run) {
       add_command(app, "synth", "Write a model with random weights, to try and to measure", examples);
   options->synthetic.add_to(command);
   options->synthetic.shape_option->required();
-  command.add_option("OUT", options->out, "the GGUF file to write")->required();
+  command.add_option("OUT", options->out, "the GGUF file to write")->required()->check(named());
   options->settings.add_to(command, {"threads"});
   command.callback([options, &run] { run = [options] { return run_synth(*options); }; });
 }

@@ -39,7 +39,7 @@ int run_tokenize(const TokenizeOptions& options) {
   if (options.json) {
     Json pieces = Json::array();
     for (const std::int32_t token : tokens) {
-      pieces.push_back({{"id", token}, {"text", token_text(model.get(), token, true)}});
+      pieces.push_back({{"id", token}, {"text", token_text(model.get(), token)}});
     }
     write_json({{"n_tokens", tokens.size()}, {"tokens", std::move(pieces)}});
     return exit_ok;

@@ -1,7 +1,9 @@
 #include "console.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <clocale>
@@ -17,6 +19,13 @@ namespace cli {
 bool input_is_terminal() { return isatty(STDIN_FILENO) == 1; }
 bool output_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 bool error_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+void open_standard_files() {
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // What is opened gets the lowest number that is free: this one.
+    if (fcntl(file, F_GETFD) == -1 && open("/dev/null", O_RDWR) < 0) return;
+  }
+}
 
 void set_locale() {
   std::setlocale(LC_CTYPE, "");
@@ -110,6 +119,15 @@ std::string fixed(double value, int n_decimals) {
   return text.data();
 }
 
+std::string left_aligned(std::string text, std::size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
+std::string right_aligned(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(text.size(), width), ' ') + text;
+}
+
 std::string read_text(const std::string& path) {
   const bool standard_input = path == "-";
   const auto fail = [&path](const char* what) {
@@ -124,8 +142,9 @@ std::string read_text(const std::string& path) {
 
   std::string text;
   std::array<char, 65536> block;
-  std::size_t n_read = 0;
-  while ((n_read = std::fread(block.data(), 1, block.size(), opened)) > 0) text.append(block.data(), n_read);
+  // A terminal may go on after its end: that is asked for once.
+  while (std::feof(opened) == 0 && std::ferror(opened) == 0)
+    text.append(block.data(), std::fread(block.data(), 1, block.size(), opened));
   if (std::ferror(opened)) throw fail("cannot read");
   return text;
 }

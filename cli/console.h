@@ -10,6 +10,10 @@ bool input_is_terminal();
 bool output_is_terminal();
 bool error_is_terminal();
 
+// Standard input, output and error that the program was started without are /dev/null from here on, so that
+// no other file takes their place.
+void open_standard_files();
+
 // Chooses a UTF-8 character set for the terminal where the environment names none.
 void set_locale();
 
@@ -47,6 +51,10 @@ std::string bytes_text(std::int64_t n_bytes);
 std::string rate_text(double per_second);
 // "%.*f"
 std::string fixed(double value, int n_decimals);
+
+// Filled up with blanks to so many bytes.
+std::string left_aligned(std::string text, std::size_t width);
+std::string right_aligned(const std::string& text, std::size_t width);
 
 // Whole file, or standard input for "-".
 std::string read_text(const std::string& path);

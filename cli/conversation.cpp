@@ -37,6 +37,7 @@ Conversation::Conversation(ConversationOptions options, const runnel_config* con
       session_(open_session(model_.get(), config)),
       chat_(open_chat(session_.get(), config)),
       transcript_(options_.transcript_path) {
+  note_untrained_window(model_.get(), session_.get());
   if (!options_.system.empty())
     check(runnel_chat_system(chat_.get(), options_.system.data(), options_.system.size()));
 }
@@ -63,7 +64,7 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
     end_line();
     transcript_.end_turn();
     if (!is_read && finish != RUNNEL_FINISH_STOPPED) tell_what_is_unseen();
-    tell_what_was_reread(reread_before);
+    note_reread(stat(RUNNEL_STAT_REREAD_TOKENS) - reread_before);
     return interrupted() ? RUNNEL_FINISH_STOPPED : finish;
   } catch (const Failure& failure) {
     end_line();
@@ -76,12 +77,6 @@ void Conversation::tell_what_is_unseen() const {
   if (const std::int64_t n = stat(RUNNEL_STAT_UNSEEN); n > 0)
     write_note("[the window could not hold all of the message: " + with_commas(n) +
                " of its tokens are no longer seen]");
-}
-
-void Conversation::tell_what_was_reread(std::int64_t before) const {
-  if (const std::int64_t n = stat(RUNNEL_STAT_REREAD_TOKENS) - before; n > 0)
-    write_note("[the window was full: " + with_commas(n) +
-               " tokens were read again, since this model has learned positions]");
 }
 
 runnel_finish Conversation::answer(const Call& call, bool says) {
@@ -175,7 +170,7 @@ std::string Conversation::headline() const {
   return std::string("runnel ") + runnel_version() + " · " + runnel_model_architecture(model_.get()) + ", " +
          with_commas(runnel_model_fact(model_.get(), RUNNEL_N_PARAMETERS)) + " parameters · chat form " +
          runnel_chat_form(chat_.get()) + " · cache of " + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) +
-         " tokens, " + with_commas(n_prefix) + " for ever · " + runnel_isa() +
+         " tokens, " + with_commas(n_prefix) + " for ever · " + isa_name(setting("isa")) +
          (runnel_model_fact(model_.get(), RUNNEL_CAN_STREAM) != 0
               ? ""
               : "\nThis model has learned positions: when its window is full, half of it is read again.");

@@ -54,7 +54,6 @@ class Conversation {
   runnel_finish stream(const Call& call, bool says = false);
   runnel_finish answer(const Call& call, bool says);
   void tell_what_is_unseen() const;
-  void tell_what_was_reread(std::int64_t before) const;
   std::int64_t stat(runnel_stat which) const { return runnel_session_stat(session_.get(), which); }
 
   ConversationOptions options_;

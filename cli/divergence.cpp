@@ -6,18 +6,6 @@
 #include "console.h"
 
 namespace cli {
-namespace {
-
-// Log of the sum of exp(logits), in double: as many terms as the vocabulary.
-double log_sum(const float* logits, std::size_t n) {
-  const float largest = *std::max_element(logits, logits + n);
-  double sum = 0;
-  for (std::size_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(logits[i]) - largest);
-  return std::log(sum) + largest;
-}
-
-}  // namespace
-
 std::string scientific(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4e", value);

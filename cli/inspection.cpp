@@ -43,11 +43,6 @@ double PeakMap::median(std::size_t layer) const {
   return static_cast<double>(middle(layers_[layer].medians));
 }
 
-double PeakMap::ratio(std::size_t layer, std::size_t position) const {
-  const double ordinary = median(layer);
-  return ordinary > 0 ? std::fabs(static_cast<double>(at(layer, position).value)) / ordinary : 0;
-}
-
 std::vector<Outlier> find_outliers(const PeakMap& map, double ratio) {
   std::map<std::pair<std::uint32_t, std::size_t>, Outlier> found;  // by dimension and position
   for (std::size_t layer = 0; layer < map.n_layers(); ++layer) {

@@ -26,7 +26,6 @@ class PeakMap {
   const Peak& at(std::size_t layer, std::size_t position) const { return layers_[layer].peaks[position]; }
   // Middle over the tokens of the middle magnitude of a row.
   double median(std::size_t layer) const;
-  double ratio(std::size_t layer, std::size_t position) const;  // of the peak to the layer's median
 
  private:
   struct Layer {

@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "console.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "progress.h"
@@ -55,18 +56,45 @@ std::vector<std::int32_t> tokenize(const runnel_model* model, std::string_view t
   return tokens;
 }
 
-std::string token_text(const runnel_model* model, std::int32_t token, bool special) {
+namespace {
+
+std::string detokenize(const runnel_model* model, const std::vector<std::int32_t>& tokens) {
   std::string text(64, '\0');
   std::size_t n_bytes = 0;
-  runnel_status status =
-      runnel_detokenize(model, &token, 1, special ? 1 : 0, text.data(), text.size(), &n_bytes);
+  const auto read = [&] {
+    return runnel_detokenize(model, tokens.data(), tokens.size(), 1, text.data(), text.size(), &n_bytes);
+  };
+  runnel_status status = read();
   if (status == RUNNEL_BUFFER_TOO_SMALL) {
-    text.resize(n_bytes + 1);
-    status = runnel_detokenize(model, &token, 1, special ? 1 : 0, text.data(), text.size(), &n_bytes);
+    text.resize(n_bytes);
+    status = read();
   }
   check(status);
   text.resize(n_bytes);
   return text;
+}
+
+}  // namespace
+
+// What it adds to a text: at the beginning of one SentencePiece's blank is left out.
+std::string token_text(const runnel_model* model, std::int32_t token) {
+  return detokenize(model, {token, token}).substr(detokenize(model, {token}).size());
+}
+
+std::string isa_name(const std::string& setting) { return setting.empty() ? runnel_isa() : setting; }
+
+void note_reread(std::int64_t n_tokens) {
+  if (n_tokens > 0)
+    write_note("[the window was full: " + with_commas(n_tokens) +
+               " tokens were read again, since this model has learned positions]");
+}
+
+void note_untrained_window(const runnel_model* model, const runnel_session* session) {
+  const std::int64_t size = runnel_session_stat(session, RUNNEL_STAT_CACHE_SIZE);
+  const std::int64_t trained = runnel_model_fact(model, RUNNEL_N_CTX_TRAIN);
+  if (trained <= 0 || size <= trained) return;
+  write_note("[the window lets the model see " + with_commas(size) + " tokens at once; it was trained on " +
+             with_commas(trained) + ", and what it makes of more is likely to be worse]");
 }
 
 std::size_t vocabulary_size(const runnel_model* model) {

@@ -32,9 +32,18 @@ Chat open_chat(runnel_session* session, const runnel_config* config);
 std::vector<std::string> setting_names();
 
 std::vector<std::int32_t> tokenize(const runnel_model* model, std::string_view text, unsigned flags);
-std::string token_text(const runnel_model* model, std::int32_t token, bool special);
+std::string token_text(const runnel_model* model, std::int32_t token);  // special ones spelled out
 std::size_t vocabulary_size(const runnel_model* model);
 std::int32_t bos_of(const runnel_model* model);  // that a text begins with; -1: with none
+
+// The kernels that a setting "isa" means.
+std::string isa_name(const std::string& setting);
+
+// Tells of a session that sees more tokens than its model was trained on.
+void note_untrained_window(const runnel_model* model, const runnel_session* session);
+
+// Tells how many tokens were read again, if any: learned positions are not read again in silence.
+void note_reread(std::int64_t n_tokens);
 
 // Called with each piece of text; false ends the generation.
 using OnText = std::function<bool(std::string_view text)>;

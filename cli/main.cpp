@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
 
 #include "commands.h"
@@ -56,7 +57,10 @@ int run(int argc, char** argv) {
     cli::write_out(app.help());
     return cli::exit_ok;
   } catch (const CLI::Success& request) {  // --help, --version
-    return app.exit(request);
+    std::ostringstream text;
+    const int code = app.exit(request, text, text);
+    cli::write_out(text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error.what());
   } catch (const cli::UsageError& error) {
@@ -67,6 +71,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  cli::open_standard_files();
   cli::watch_signals();
   cli::set_locale();
   try {
@@ -74,7 +79,7 @@ int main(int argc, char** argv) {
   } catch (const cli::ReaderGone&) {
     return cli::exit_ok;
   } catch (const cli::Interrupted&) {
-    return cli::exit_interrupted;
+    return cli::exit_code_of_interrupt();
   } catch (const std::bad_alloc&) {
     cli::write_error("out of memory");
   } catch (const std::exception& error) {

@@ -84,17 +84,18 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
 }
 
 void add_model(CLI::App& command, std::string& path) {
-  command.add_option("MODEL", path, "a GGUF file")->required();
+  command.add_option("MODEL", path, "a GGUF file")->required()->check(named());
 }
 
 void add_optional_model(CLI::App& command, std::string& path) {
-  command.add_option("MODEL", path, "a GGUF file; without one the bundled demo model");
+  command.add_option("MODEL", path, "a GGUF file; without one the bundled demo model")->check(named());
 }
 
 void TextOptions::add_to(CLI::App& command, const std::string& what) {
   text_option = command.add_option("-p,--prompt", text, what)->type_name("TEXT");
   file_option = command.add_option("-f,--file", file, what + ", from a file; - is standard input")
                     ->type_name("FILE")
+                    ->check(named())
                     ->excludes(text_option);
 }
 
@@ -169,7 +170,9 @@ void SettingOptions::add_setting(CLI::App& command, const std::string& name, con
     for (const std::string& piece : given) value += (value.empty() ? "" : std::string(1, separator)) + piece;
     return true;
   };
-  CLI::Option* option = command.add_option(names, store, help)->group(group);
+  const std::string option_text = option_name(name);
+  const std::string described = is_truth ? help + "; " + option_text + " or " + option_text + "=false" : help;
+  CLI::Option* option = command.add_option(names, store, described)->group(group);
   option->multi_option_policy(separator ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
   if (is_truth) {
     option->expected(0);  // --name is --name=true
@@ -198,6 +201,13 @@ std::vector<std::int32_t> parse_tokens(const std::string& text) {
     tokens.push_back(token);
   }
   return tokens;
+}
+
+CLI::Validator named() {
+  const auto validate = [](const std::string& text) {
+    return text.empty() ? std::string("expected a name, got an empty one") : std::string();
+  };
+  return CLI::Validator(validate, "");
 }
 
 CLI::Validator whole_number(std::int64_t low, std::int64_t high) {

@@ -66,6 +66,9 @@ std::string setting_name(std::string option);
 // "1,2,3", with blanks where one likes. UsageError for anything that is not a list of whole numbers.
 std::vector<std::int32_t> parse_tokens(const std::string& text);
 
+// Checks that there is a name: an empty one is a variable that a script forgot to set.
+CLI::Validator named();
+
 // Checks an option's value; the limits are inclusive.
 CLI::Validator whole_number(std::int64_t low, std::int64_t high);
 constexpr std::int64_t most_tokens = 1'000'000'000'000'000;

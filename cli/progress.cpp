@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <initializer_list>
 #include <utility>
 
 #include "console.h"
@@ -21,6 +22,13 @@ int terminal_columns() {
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : 80;
+}
+
+// The first of some texts, from the fullest to the barest, that has room in so many columns; else "".
+std::string fitting(std::initializer_list<std::string> texts, std::size_t columns) {
+  const auto* const fits =
+      std::find_if(texts.begin(), texts.end(), [=](const std::string& t) { return t.size() <= columns; });
+  return fits == texts.end() ? std::string() : *fits;
 }
 
 // "0:07", "12:34", "3:00:00"
@@ -53,18 +61,24 @@ void Progress::draw(double seconds, std::int64_t done, std::string_view note) co
   const double per_second = static_cast<double>(done) / seconds;
   const double fraction = std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0);
   const double seconds_left = static_cast<double>(total_ - done) / per_second;
-  std::string text = with_commas(done) + "/" + with_commas(total_) + " " + unit_ + "  " +
-                     rate_text(per_second) + "/s  " + time_text(seconds_left) + " left";
-  if (!note.empty()) text += "  " + std::string(note);
+  const std::string counts = with_commas(done) + "/" + with_commas(total_) + " " + unit_ + "  ";
+  const std::string left = time_text(seconds_left) + " left";
+  const std::string all = counts + rate_text(per_second) + "/s  " + left;
 
-  const int n_text = static_cast<int>(label_.size() + text.size()) + 10;
-  const int n_cells = std::clamp(terminal_columns() - n_text, 0, 30);
+  // A line that goes on in the next cannot be erased. " 100 %  " stands between label and text, a bar before
+  // it.
+  const auto columns = static_cast<std::size_t>(std::max(terminal_columns(), 12)) - 1;
+  const std::string label = label_.substr(0, columns - 8);
+  const std::string text =
+      fitting({all + (note.empty() ? "" : "  " + std::string(note)), all, counts + left, left},
+              columns - 8 - label.size());
+  const int n_cells = std::clamp(static_cast<int>(columns - 9 - label.size() - text.size()), 0, 30);
   const int n_full = static_cast<int>(std::lround(fraction * n_cells));
   std::string bar;
   for (int i = 0; i < n_cells; ++i) bar += i < n_full ? "━" : "─";
 
   const Style style = error_style();
-  std::fprintf(stderr, "%s%s %s%s%s %3d %%  %s", erase_line, label_.c_str(), style.dim, bar.c_str(),
+  std::fprintf(stderr, "%s%s %s%s%s %3d %%  %s", erase_line, label.c_str(), style.dim, bar.c_str(),
                style.plain, static_cast<int>(fraction * 100.0), text.c_str());
   std::fflush(stderr);
 }

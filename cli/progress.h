@@ -34,8 +34,8 @@ class Progress {
   Clock::time_point last_drawn_;
 };
 
-// The progress of a call into the library, which gives it as a fraction. While it lives, Ctrl-C ends the
-// call.
+// The progress of a call into the library, which gives it as a fraction. While it lives, Ctrl-C and SIGTERM
+// end the call, which then takes away what it had written.
 class CallProgress {
  public:
   explicit CallProgress(std::string label) : bar_(std::move(label), n_steps, "parts") {}
@@ -46,6 +46,7 @@ class CallProgress {
  private:
   static constexpr std::int64_t n_steps = 1000;
   NoteInterrupt note_interrupt_;
+  FinishFirst finish_first_;
   Progress bar_;
 };
 

@@ -1,19 +1,23 @@
 // Negative log-likelihoods and the perplexity they make.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 namespace cli {
 
-// -log softmax(logits)[token] in nats; logits [n_vocab]. In double: the sum has as many terms as the
-// vocabulary.
-inline double negative_log_likelihood(const float* logits, std::size_t n_vocab, std::int32_t token) {
-  float largest = logits[0];
-  for (std::size_t i = 1; i < n_vocab; ++i) largest = logits[i] > largest ? logits[i] : largest;
+// Log of the sum of exp(logits); logits [n_vocab]. In double: the sum has as many terms as the vocabulary.
+inline double log_sum(const float* logits, std::size_t n_vocab) {
+  const float largest = *std::max_element(logits, logits + n_vocab);
   double sum = 0.0;
   for (std::size_t i = 0; i < n_vocab; ++i) sum += std::exp(static_cast<double>(logits[i]) - largest);
-  return std::log(sum) + largest - logits[token];
+  return std::log(sum) + largest;
+}
+
+// -log softmax(logits)[token] in nats.
+inline double negative_log_likelihood(const float* logits, std::size_t n_vocab, std::int32_t token) {
+  return log_sum(logits, n_vocab) - logits[token];
 }
 
 // Sums over scored tokens.

@@ -27,10 +27,6 @@ Config sized_config(const SettingOptions& settings, std::int64_t sinks, std::int
   return config;
 }
 
-std::string padded(const std::string& text, std::size_t width) {
-  return std::string(text.size() < width ? width - text.size() : 0, ' ') + text;
-}
-
 std::string milliseconds(double us) { return fixed(us / 1000, 3) + " ms"; }
 
 }  // namespace
@@ -114,14 +110,14 @@ std::string Comparison::text() const {
   std::string out = with_commas(cache_size_) + " tokens in view, " + with_commas(text_.n()) +
                     " streamed, every " + (plan_.every == 1 ? "" : std::to_string(plan_.every) + "th ") +
                     "one past the first " + with_commas(cache_size_) +
-                    " scored: " + with_commas(recomputed().score.n()) + "\n\n" + padded("", 22) +
-                    padded("PPL", 12) + padded("to recomputed", 16) + padded("time a token", 16) + "\n";
+                    " scored: " + with_commas(recomputed().score.n()) + "\n\n" + left_aligned("", 22) +
+                    right_aligned("PPL", 12) + right_aligned("to recomputed", 16) +
+                    right_aligned("time a token", 16) + "\n";
   for (const Line& line : lines_) {
     const double ratio = line.score.perplexity() / recomputed().score.perplexity() - 1;
-    out += line.name + padded("", 22 - std::min<std::size_t>(line.name.size(), 22)) +
-           padded(fixed(line.score.perplexity(), 4), 12) +
-           padded((ratio < 0 ? "" : "+") + fixed(100 * ratio, 2) + " %", 16) +
-           padded(milliseconds(line.latency.quantile_us(0.5)), 16) + "\n";
+    out += left_aligned(line.name, 22) + right_aligned(fixed(line.score.perplexity(), 4), 12) +
+           right_aligned((ratio < 0 ? "" : "+") + fixed(100 * ratio, 2) + " %", 16) +
+           right_aligned(milliseconds(line.latency.quantile_us(0.5)), 16) + "\n";
   }
   return out + "\nstreaming a token with " + stream_name(sinks_) + " is " + fixed(speed_up(), 1) +
          " times as fast as recomputing its window (medians)\n";
@@ -137,7 +133,7 @@ void Comparison::report(Json& out) const {
   out["lines"] = Json::array();
   for (const Line& line : lines_) {
     Json buckets = Json::array();
-    for (const Score& bucket : line.buckets) buckets.push_back(bucket.mean());
+    for (const Score& bucket : line.buckets) buckets.push_back(bucket.n() > 0 ? Json(bucket.mean()) : Json());
     out["lines"].push_back({{"name", line.name},
                             {"sinks", line.sinks < 0 ? Json() : Json(line.sinks)},
                             {"nll", line.score.mean()},

@@ -18,7 +18,7 @@ struct SyntheticOptions {
   void add_to(CLI::App& command);
 };
 
-// As cli::check, but what Ctrl-C ended is Interrupted, and an unknown shape or type UsageError.
+// As cli::check, but an unknown shape or type is UsageError.
 void check_synthesis(runnel_status status);
 
 // In memory.

@@ -13,6 +13,14 @@ constexpr const char* user_mark = "You: ";
 constexpr const char* model_mark = "Model: ";
 constexpr const char* further_line = "\n  ";
 
+// Not so where a program was ended in the middle of an answer.
+bool ends_line(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char last = '\n';
+  if (file.seekg(-1, std::ios::end)) file.get(last);
+  return last == '\n';
+}
+
 }  // namespace
 
 std::string marked_message(bool from_user, std::string_view text) {
@@ -32,6 +40,7 @@ TranscriptFile::TranscriptFile(const std::string& path) : path_(path) {
   if (path_.empty()) return;
   file_.open(path_, std::ios::app | std::ios::binary);
   if (!file_) throw Failure(path_ + ": the transcript cannot be opened: " + std::strerror(errno));
+  if (!ends_line(path_)) write("\n");
 }
 
 void TranscriptFile::add_user(std::string_view text) {
@@ -52,8 +61,6 @@ void TranscriptFile::add_answer(std::string_view piece) {
 void TranscriptFile::end_turn() {
   line_ends_.clear();
   if (std::exchange(in_answer_, false)) write("\n");
-  file_.flush();
-  write("");
 }
 
 void TranscriptFile::remark(std::string_view text) {
@@ -65,6 +72,7 @@ void TranscriptFile::remark(std::string_view text) {
 void TranscriptFile::write(std::string_view text) {
   if (path_.empty()) return;
   file_.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file_.flush();
   if (file_) return;
   const std::string why = std::strerror(errno);
   file_.clear();  // what comes next is tried again

@@ -9,14 +9,15 @@ namespace cli {
 // "You: ..." or "Model: ...", further lines set in, and a newline at the end.
 std::string marked_message(bool from_user, std::string_view text);
 
-// An empty path: nothing is written. Failure is thrown when something cannot be.
+// An empty path: nothing is written. Failure is thrown when something cannot be. All is on its way to the
+// disk when a call returns, for nobody knows which will be the last.
 class TranscriptFile {
  public:
   explicit TranscriptFile(const std::string& path);
 
   void add_user(std::string_view text);
   void add_answer(std::string_view piece);  // starts the answer, or goes on with it
-  void end_turn();                          // ends the answer; all is on its way to the disk
+  void end_turn();                          // ends the answer
   void remark(std::string_view text);       // of what happened to the conversation, in parentheses
 
  private:

@@ -1,6 +1,8 @@
 """Bad input: one clear line, an exit code other than 0, never a signal."""
 
+import os
 import struct
+import subprocess
 
 import e2e
 
@@ -115,6 +117,44 @@ class BadFlags(e2e.TestCase):
             ("--abacus",),
         ):
             self.fail_cleanly(*arguments, code=2, naming="--help")
+
+    def test_empty_names(self):
+        for arguments in (
+            ("chat", ""),
+            ("chat", "--session", ""),
+            ("chat", "--transcript", ""),
+            ("info", ""),
+            ("quantize", e2e.DEMO, ""),
+            ("quantize", e2e.DEMO, self.folder / "out.gguf", "--calibrate", ""),
+            ("synth", "--shape", "stories260k", ""),
+            ("logits", e2e.DEMO, "--tokens", "1", "--out", ""),
+            ("perplexity", e2e.DEMO, "-p", "x", "--kl-divergence", "--base", ""),
+        ):
+            self.fail_cleanly(*arguments, stdin=b"Hello\n", code=2, naming="empty")
+
+    def test_figures_that_make_no_sense(self):
+        self.bad("inspect", "-p", "Hello there", "--sinks", 0, naming="--sinks")
+        self.bad("inspect", "-p", "Hi", "--sinks", 100, naming="sinks (100)")
+        for ratio in ("nan", "1", "abc", ""):
+            self.bad("inspect", "-p", "Hello there", "--ratio", ratio, naming="--ratio")
+        self.bad("bench", e2e.DEMO, "--depth", 3, naming="--depth")
+        self.bad("info", "--isa", "abacus", naming="abacus")
+
+    def test_closed_standard_files(self):
+        for closed in ((0,), (0, 1), (1, 2), (0, 1, 2)):
+            with self.subTest(closed):
+                close = lambda files=closed: [os.close(file) for file in files]
+                process = subprocess.run([e2e.RUNNEL, "chat", "-n", "2"], preexec_fn=close, timeout=60, check=False)
+                self.assertEqual(process.returncode, 0)
+
+    def test_help_that_cannot_be_written(self):
+        for arguments in (["--help"], ["info", "--help"], ["--version"]):
+            with open("/dev/full", "wb") as full:
+                process = subprocess.run(
+                    [e2e.RUNNEL, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+                )
+            self.assertEqual(process.returncode, 1)
+            self.assertIn(b"standard output", process.stderr)
 
     def test_texts_that_cannot_be_read(self):
         for command in ("generate", "tokenize", "perplexity"):

@@ -81,6 +81,11 @@ class Perplexity(e2e.TestCase):
         lines = {line["name"]: line for line in report["lines"]}
         self.assertIn("3 sinks", lines)  # those asked for, beside the usual ones
         self.assertEqual(report["n_scored"], len(range(24, 300, 8)))
+        few = self.perplexity(
+            *(e2e.DEMO, "-f", path, "--compare", "--window", 60, "--tokens", 100, "--every", 18, "--buckets", 4)
+        )
+        for line in few["lines"]:  # nothing is told of parts without scored tokens
+            self.assertEqual([nll is None for nll in line["bucket_nll"]], [False, True, False, True])
         # While nothing has left the window, all lines read the same tokens.
         full = self.perplexity(
             *(e2e.DEMO, "-f", path, "--compare", "--window", 60, "--tokens", 65, "--every", 1, "--cache", "f32")
@@ -104,11 +109,6 @@ class Perplexity(e2e.TestCase):
         ):
             self.fail_cleanly("perplexity", e2e.DEMO, "-f", path, *arguments, code=2, naming=naming)
         self.fail_cleanly("perplexity", e2e.DEMO, "-f", path, "--compare", "--tokens", 100, code=1, naming="512")
-        nowhere = self.folder / "nowhere" / "x.svg"
-        self.fail_cleanly(
-            *("perplexity", e2e.DEMO, "-f", path, "--compare", "--window", 12, "--tokens", 40, "--svg", nowhere),
-            code=1, naming="x.svg",
-        )
 
     def test_a_text_too_short(self):
         self.fail_cleanly("perplexity", e2e.DEMO, "-p", "Hello", code=1, naming="512")

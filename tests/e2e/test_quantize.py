@@ -84,7 +84,7 @@ class Quantize(e2e.TestCase):
         text = self.write("text", TEXT * 10)
         self.fail_cleanly("quantize", e2e.DEMO, out, "--type", "f16", "--calibrate", text, code=1, naming="i8 only")
         self.fail_cleanly("quantize", e2e.DEMO, out, "--threads", "many", code=2, naming="threads")
-        self.fail_cleanly("quantize", e2e.DEMO, code=2, naming="out")
+        self.fail_cleanly("quantize", e2e.DEMO, code=2, naming="OUT")
         self.fail_cleanly("quantize", self.write("text", TEXT), out, code=1, naming="text")
         self.assertFalse(out.exists())
 

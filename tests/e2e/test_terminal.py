@@ -1,9 +1,13 @@
-"""runnel chat on a terminal: typing, commands, Ctrl-C and Ctrl-D."""
+"""On a terminal: runnel chat, typing, commands, Ctrl-C and Ctrl-D; and progress."""
 
+import fcntl
 import os
 import pty
+import re
 import select
 import signal
+import struct
+import termios
 import time
 import unittest
 
@@ -85,7 +89,30 @@ def can_open_terminals():
     return True
 
 
-@unittest.skipUnless(can_open_terminals(), "no terminals to be had: in a root of its own, /dev/pts has to be mounted")
+NEEDS_TERMINALS = unittest.skipUnless(
+    can_open_terminals(), "no terminals to be had: in a root of its own, /dev/pts has to be mounted"
+)
+
+
+@NEEDS_TERMINALS
+class TerminalProgress(e2e.TestCase):
+    def test_a_line_of_progress_is_no_wider_than_the_terminal(self):
+        text = self.write("text", b"Where would you like to eat? " * 3000)
+        for n_columns in (20, 44, 200):
+            with self.subTest(n_columns):
+                terminal = Terminal(
+                    self.folder, "perplexity", str(e2e.DEMO), "-f", str(text), "--stream", "-t", "1", "--batch", "1"
+                )
+                self.addCleanup(terminal.close)
+                fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, n_columns, 0, 0))
+                for _ in range(3):
+                    shown = terminal.expect(" %  ").split(b"\x1b[K")[-1] + terminal.expect("\r")[:-1]
+                    shown = re.sub(rb"\x1b\[[0-9]*m", b"", shown).decode()
+                    self.assertIn("perplexity", shown)
+                    self.assertLess(len(shown), n_columns)
+
+
+@NEEDS_TERMINALS
 class TerminalChat(e2e.TestCase):
     def start(self, *arguments):
         terminal = Terminal(self.folder, "chat", *arguments)
@@ -132,6 +159,10 @@ class TerminalChat(e2e.TestCase):
         terminal.expect("from 0 to 100")
         terminal.type("/set temp 0\n")
         terminal.expect("temperature = 0")
+        terminal.type("/set stop abc\n")
+        terminal.expect("stop = abc")
+        terminal.type("/set stop \"\"\n")
+        terminal.expect("stop = \x1b[0m")
         terminal.type("/stats\n")
         terminal.expect("tokens so far")
         terminal.type("/reset\n")

@@ -55,6 +55,11 @@ class Tokenize(e2e.TestCase):
         self.assertEqual("".join(token["text"] for token in report["tokens"]), "Hello world")
         self.assertEqual(report["n_tokens"], len(report["tokens"]))
 
+    def test_json_gives_the_blank_of_a_word(self):
+        model = e2e.shared("models/stories260K-f32.gguf")  # SentencePiece: a text's first blank is left out
+        report = json.loads(self.succeed("tokenize", model, "-p", "the b the", "--no-bos", "--json").out)
+        self.assertEqual([token["text"] for token in report["tokens"]], [" the", " b", " the"])
+
     def test_an_empty_text(self):
         self.assertEqual(self.succeed("tokenize", e2e.DEMO, "-p", "", "--no-bos").out, b"\n")
 

@@ -1,0 +1,35 @@
+// Files that commands write.
+#pragma once
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace cli {
+
+// A file that takes its name when it is complete, so that no reader ever sees half of one. What exists and is
+// no regular file (a pipe, /dev/null) is written to directly, and a link to a file stays: that file is
+// replaced. Failure is thrown when something cannot be written.
+class OutputFile {
+ public:
+  explicit OutputFile(std::string path);
+  ~OutputFile();  // without finish() nothing is left
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(const void* data, std::size_t n_bytes);
+  void finish();
+
+ private:
+  std::string path_, written_path_;
+  std::FILE* file_ = nullptr;
+  bool temporary_ = false;
+};
+
+// Writes all of it, and notes that on standard error.
+void write_file(const std::string& path, std::string_view content);
+
+// UsageError where both paths, neither of them empty, name one file.
+void refuse_same_file(const std::string& written, const std::string& other, const char* what_the_other_is);
+
+}  // namespace cli

@@ -1,0 +1,79 @@
+"""Files that commands write: never one that is read, never half of one, and results are told before pictures fail."""
+
+import json
+import os
+import signal
+import time
+
+import e2e
+
+
+class OutputFiles(e2e.TestCase):
+    def model(self):
+        return self.write("model.gguf", e2e.DEMO.read_bytes())
+
+    def refused(self, path, *arguments):
+        before = path.read_bytes()
+        self.fail_cleanly(*arguments, stdin=b"Hello\n", code=2, naming="is the model too")
+        self.assertEqual(path.read_bytes(), before)
+
+    def test_the_model_is_not_written_to(self):
+        model = self.model()
+        other_name = self.folder / "other.gguf"
+        other_name.symlink_to(model)
+        for name in (model, other_name):
+            self.refused(model, "logits", model, "--tokens", "1,2", "--out", name)
+            self.refused(model, "chat", model, "--transcript", name)
+            self.refused(model, "chat", model, "--session", name)
+            self.refused(model, "perplexity", model, "-p", "Hello " * 40, "--compare", "--window", 8, "--svg", name)
+
+    def test_a_session_is_no_transcript(self):
+        path = self.folder / "talk"
+        self.fail_cleanly("chat", "--session", path, "--transcript", path, code=2, naming="session")
+        self.assertFalse(path.exists())
+
+    def test_a_link_stays(self):
+        model, target = self.model(), self.write("target", b"old")
+        link = self.folder / "link"
+        link.symlink_to(target)
+        self.succeed("logits", model, "--tokens", "1,2", "--out", link)
+        self.assertTrue(link.is_symlink())
+        n_vocab = json.loads(self.succeed("info", model, "--json").out)["model"]["n_vocab"]
+        self.assertEqual(target.stat().st_size, 2 * n_vocab * 4)
+
+    def ended(self, *arguments):
+        """Asked to end while it writes a file beside the model; what is left."""
+        with e2e.start(*arguments) as process:
+            end = time.monotonic() + 60
+            while len(os.listdir(self.folder)) < 2 and time.monotonic() < end:
+                time.sleep(0.001)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=e2e.TIMEOUT_S)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+        self.assertEqual(os.listdir(self.folder), ["model.gguf"])
+
+    def test_nothing_is_left_when_asked_to_end(self):
+        model = self.model()
+        tokens = ",".join(["1"] * 20000)
+        self.ended("logits", model, "--tokens", tokens, "--out", self.folder / "logits.f32", "-t", "1")
+        self.ended("synth", "--shape", "smollm2-135m", "--type", "q8_0", self.folder / "synth.gguf", "-t", "1")
+
+    def test_figures_come_before_pictures(self):
+        nowhere = self.folder / "no" / "picture.svg"
+        compare = ("perplexity", e2e.DEMO, "-p", "Hello " * 60, "--compare", "--window", 12, "--tokens", 40)
+        result = e2e.run(*compare, "--svg", nowhere)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn(b"recomputed", result.out)
+        self.assertIn("picture.svg: cannot write: No such file", result.err)
+        folder = self.write("folder", b"a file")
+        result = e2e.run("inspect", e2e.DEMO, "-p", "Hello there", "--svg", folder)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn(b"attention on the sink", result.out)
+
+    def test_an_answer_that_was_cut_off_ends_its_line(self):
+        path = self.write("talk.txt", b"You: Hello\nModel: How are")
+        self.succeed("chat", "--greedy", "--transcript", path, stdin=b"Hello\n")
+        self.assertEqual(path.read_bytes().split(b"\n")[1:3], [b"Model: How are", b"You: Hello"])
+
+
+e2e.main()
