@@ -15,6 +15,8 @@
  * session and a config belong to one thread at a time; only runnel_session_stop() may be called from
  * elsewhere, a signal handler included.
  *
+ * Callbacks run on the thread of the call that they were given to, and must not throw.
+ *
  * Text is UTF-8 with an explicit length in bytes; results that are strings also end in a zero byte.
  * Token ids are int32_t in [0, n_vocab).
  */
@@ -59,10 +61,11 @@ RUNNEL_API const char* runnel_version(void);
 
 /* ---- the machine --------------------------------------------------------------------------------------- */
 
-/* Name of the kernel row in use ("avx512", "avx2", "neon", "scalar"...). On a processor with AMX the library
- * asks Linux for the tile registers (arch_prctl, ARCH_REQ_XCOMP_PERM); a process that has them cannot set
- * alternate signal stacks smaller than getauxval(AT_MINSIGSTKSZ) any more, and one that has set such stacks
- * before is refused the registers and runs without. Built without the row "amx" it does not ask. */
+/* Name of the kernel row that is used where the setting "isa" names none ("avx512", "avx2", "neon",
+ * "scalar"...). On a processor with AMX the library asks Linux for the tile registers (arch_prctl,
+ * ARCH_REQ_XCOMP_PERM); a process that has them cannot set alternate signal stacks smaller than
+ * getauxval(AT_MINSIGSTKSZ) any more, and one that has set such stacks before is refused the registers and
+ * runs without. Built without the row "amx" it does not ask. */
 RUNNEL_API const char* runnel_isa(void);
 
 /* The i-th kernel row this CPU can run, best first; NULL past the end. A config's "isa" takes these names. */
@@ -93,7 +96,8 @@ RUNNEL_API runnel_status runnel_config_set(runnel_config* config, const char* na
 /* The value as text, valid until the config is next changed; NULL for an unknown name. */
 RUNNEL_API const char* runnel_config_get(const runnel_config* config, const char* name);
 
-/* The settings that exist, i from 0; NULL past the end. Help texts name unit, range and default. */
+/* The settings that exist, i from 0; NULL past the end. Help texts name unit, range and default;
+ * `runnel chat --help` prints them, with "-" for "_". */
 RUNNEL_API const char* runnel_setting_name(size_t i);
 RUNNEL_API const char* runnel_setting_help(size_t i);
 
@@ -186,7 +190,8 @@ typedef enum runnel_token_flags {
 RUNNEL_API runnel_status runnel_tokenize(const runnel_model* model, const char* text, size_t n_bytes,
                                          unsigned flags, int32_t* tokens, size_t capacity, size_t* n_tokens);
 
-/* Text of a token sequence, by the same rules; special tokens are spelled out when `special` is not 0. */
+/* Text of a token sequence, by the same rules, without a zero byte at its end; special tokens are spelled out
+ * when `special` is not 0. */
 RUNNEL_API runnel_status runnel_detokenize(const runnel_model* model, const int32_t* tokens, size_t n_tokens,
                                            int special, char* text, size_t capacity, size_t* n_bytes);
 
@@ -226,9 +231,10 @@ RUNNEL_API runnel_status runnel_session_rewind(runnel_session* session, int64_t 
 RUNNEL_API runnel_status runnel_session_visible(const runnel_session* session, int32_t* tokens,
                                                 size_t capacity, size_t* n_tokens);
 
-/* Changes one setting of a running session: the sampler's settings, "threads", "evict" and "overflow". The
- * others need a new session (RUNNEL_BAD_ARGUMENT). */
+/* Changes one setting of a running session: the sampler's settings, "stop", "ignore_eos", "threads", "evict"
+ * and "overflow". The others need a new session (RUNNEL_BAD_ARGUMENT). */
 RUNNEL_API runnel_status runnel_session_set(runnel_session* session, const char* name, const char* value);
+/* The value as text, valid until the next call of this function for the session; NULL for an unknown name. */
 RUNNEL_API const char* runnel_session_get(const runnel_session* session, const char* name);
 
 /* Called once per token fed, in order, with the logits [n_vocab] that predict the token after it. The pointer
@@ -440,7 +446,7 @@ RUNNEL_API runnel_status runnel_synthesize(const char* shape, const char* type, 
 /* ---- limits -------------------------------------------------------------------------------------------- */
 
 /* What the machine can do at best, on the config's "threads" and "isa", to hold a session's speed against:
- * the best of some passes that together take about half a second. */
+ * the best of some passes that take half a second, and a few seconds where a large model is read. */
 
 /* Bytes a second at which the model's weights can be read from where they lie, and do nothing else. */
 RUNNEL_API runnel_status runnel_measure_read(const runnel_model* model, const runnel_config* config,
