@@ -90,6 +90,10 @@ class GgufFile {
   const std::vector<std::pair<std::string_view, GgufValue>>& metadata() const { return metadata_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
+  // Gives back the memory of a tensor's data that is not needed soon, where it can be read again from the
+  // mapped file. Bytes that were borrowed stay: memory that no file is behind would lose them.
+  void drop_pages(std::span<const std::byte> data) const noexcept { file_.drop_pages(data); }
+
   // Typed access; absence is an error that names file and key, a value of another type or out of range
   // likewise. Any integer type serves for an integer, f32 and f64 (and integers) for a real number. Reals are
   // finite; the floats of an array may be infinite but not NaN.

@@ -24,6 +24,10 @@ class MappedFile {
   // mapping.
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
+  // Gives back the memory that holds whole pages of these bytes of the file; they are read again when
+  // touched. Does nothing where no file is mapped.
+  void drop_pages(std::span<const std::byte> bytes) const noexcept;
+
  private:
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;

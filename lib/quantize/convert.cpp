@@ -72,7 +72,7 @@ class Converter {
         continue;
       }
       RUNNEL_TRY(writer_.write({tensor.data, tensor.n_bytes}));
-      drop_pages(tensor.data, tensor.n_bytes);
+      file_.drop_pages({tensor.data, tensor.n_bytes});
       RUNNEL_TRY(work_.advance(static_cast<double>(n_rows(tensor) * tensor.dims[0])));
     }
     return writer_.finish();

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "lib/quantize/weight_rows.h"
-
 namespace runnel {
 namespace {
 
@@ -73,7 +71,8 @@ const SecondMoments* Moments::find(std::size_t layer, Site site, std::size_t exp
 void Moments::see(const Observation& what) noexcept {
   // The layer before has been read for this batch. Its pages would add up to the whole file.
   if (what.site == Site::stream && what.layer > 0)
-    for (const GgufTensor* tensor : layer_tensors_[what.layer - 1]) drop_pages(tensor->data, tensor->n_bytes);
+    for (const GgufTensor* tensor : layer_tensors_[what.layer - 1])
+      file_.drop_pages({tensor->data, tensor->n_bytes});
   if (what.layer < begin_ || what.layer - begin_ >= layers_.size()) return;
   SecondMoments* moments = layers_[what.layer - begin_].at(what.site, what.expert);
   if (!moments || moments->n_cols != what.n_cols) return;

@@ -1,12 +1,8 @@
 #include "lib/quantize/weight_rows.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdint>
 
 #include "lib/linear.h"
 #include "quant/i8.h"
@@ -23,14 +19,6 @@ bool is_finite_row(const float* row, std::size_t n) {
 }
 
 }  // namespace
-
-void drop_pages(const std::byte* data, std::size_t n_bytes) noexcept {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  const std::uintptr_t begin = (address + page - 1) / page * page, end = (address + n_bytes) / page * page;
-  // A mere hint: without it the memory is given back when it is needed elsewhere.
-  if (begin < end) ::madvise(const_cast<std::byte*>(data) + (begin - address), end - begin, MADV_DONTNEED);
-}
 
 std::size_t WeightRows::block_rows(std::size_t n_cols) {
   return std::max(block_floats / n_cols / quant::i8_panel_rows, std::size_t{1}) * quant::i8_panel_rows;
@@ -57,7 +45,7 @@ Result<float*> WeightRows::read(const GgufTensor& tensor, std::size_t begin, std
       break;
     }
   });
-  drop_pages(tensor.data + begin * matrix.row_bytes(), n * matrix.row_bytes());
+  file_.drop_pages({tensor.data + begin * matrix.row_bytes(), n * matrix.row_bytes()});
   if (first_bad == n) return rows_.data();
   const float* row = rows_.data() + first_bad * n_cols;
   const float* bad = std::find_if(row, row + n_cols, [](float w) { return !std::isfinite(w); });

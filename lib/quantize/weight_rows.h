@@ -16,9 +16,6 @@ inline std::size_t n_rows(const GgufTensor& tensor) {
   return tensor.dims[1] * tensor.dims[2] * tensor.dims[3];
 }
 
-// Gives back the memory that holds pages of a mapped file; they are read again when touched.
-void drop_pages(const std::byte* data, std::size_t n_bytes) noexcept;
-
 class WeightRows {
  public:
   WeightRows(const GgufFile& file, Team& team, const simd::Kernels& kernels)
