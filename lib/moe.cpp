@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace runnel {
 
@@ -14,24 +13,35 @@ Routing::Routing(std::size_t max_tokens, std::size_t n_expert, std::size_t n_use
       weights_(n_expert * max_tokens),
       counts_(n_expert) {}
 
-void Routing::assign(float* scores, std::size_t n_tok) noexcept {
+bool Routing::has_taken(std::size_t e, std::size_t t) const noexcept {
+  return counts_[e] > 0 && tokens_[e * max_tokens_ + counts_[e] - 1] == t;
+}
+
+std::size_t Routing::best_left(const float* row, std::size_t t) const noexcept {
+  std::size_t best = n_expert_;
+  for (std::size_t e = 0; e < n_expert_; ++e) {
+    if (has_taken(e, t)) continue;
+    if (best == n_expert_ || row[best] < row[e]) best = e;
+  }
+  return best;
+}
+
+void Routing::assign(const float* scores, std::size_t n_tok) noexcept {
   std::fill(counts_.begin(), counts_.end(), 0);
   for (std::size_t t = 0; t < n_tok; ++t) {
-    float* row = scores + t * n_expert_;
+    const float* row = scores + t * n_expert_;
     // Of a softmax only the ratios of the chosen ones matter, so it is taken over these alone.
-    const float max = *std::max_element(row, row + n_expert_);
+    const float max = row[best_left(row, t)];
     float sum = 0;
     for (std::size_t i = 0; i < n_used_; ++i) {
-      const auto e = static_cast<std::size_t>(std::max_element(row, row + n_expert_) - row);
+      const std::size_t e = best_left(row, t);
       const float weight = std::exp(row[e] - max);
       sum += weight;
-      row[e] = -std::numeric_limits<float>::infinity();
       tokens_[e * max_tokens_ + counts_[e]] = t;
       weights_[e * max_tokens_ + counts_[e]++] = weight;
     }
     for (std::size_t e = 0; e < n_expert_; ++e)
-      if (counts_[e] > 0 && tokens_[e * max_tokens_ + counts_[e] - 1] == t)
-        weights_[e * max_tokens_ + counts_[e] - 1] /= sum;
+      if (has_taken(e, t)) weights_[e * max_tokens_ + counts_[e] - 1] /= sum;
   }
 }
 
