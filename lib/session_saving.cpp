@@ -143,9 +143,12 @@ Result<void> Session::read_saved_stream(const SavedFile& file, Saved& saved) con
   RUNNEL_ASSIGN(held.position,
                 in.integer("position in the cache", model_->can_stream() ? saved.n_read : 0, last));
   const std::int64_t end = std::max(held.n_prefix, held.position);
-  RUNNEL_ASSIGN(held.oldest, in.integer("oldest position in the cache", held.n_prefix, end));
+  // Nothing leaves a window of learned positions but all of it at once: it begins where the prefix ends. A
+  // later beginning would make room for tokens beyond the last position the model has.
+  const std::int64_t last_oldest = model_->can_stream() ? end : held.n_prefix;
+  RUNNEL_ASSIGN(held.oldest, in.integer("oldest position in the cache", held.n_prefix, last_oldest));
   RUNNEL_ASSIGN(held.layers,
-                in.integers("oldest position of each layer", n_layer, n_layer, held.oldest, end));
+                in.integers("oldest position of each layer", n_layer, n_layer, held.oldest, last_oldest));
   for (std::size_t i = 0; i < held.layers.size(); ++i) {
     if (cache_.sees_whole_window(i) && held.layers[i] != held.oldest)
       return in.bad("oldest position of a layer", std::to_string(held.oldest),

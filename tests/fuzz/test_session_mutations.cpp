@@ -251,5 +251,75 @@ TEST_F(SessionMutations, any_numbers_as_keys_values_and_logits) {
   EXPECT_EQ(n_loaded_, 8);
 }
 
+// The file of a session, with another stream.
+void replace_stream(const std::string& from, const std::string& to, const SavedFieldWriter& stream) {
+  const auto file = SavedFile::open(from);
+  ASSERT_TRUE(file) << file.error().message;
+  std::vector<SectionSource> sections;
+  for (const SectionId id :
+       {SectionId::settings, SectionId::stream, SectionId::sampler, SectionId::logits, SectionId::cache}) {
+    auto section = file->section(id);
+    ASSERT_TRUE(section);
+    sections.push_back(
+        section_of(id, id == SectionId::stream ? stream.bytes() : *section->rest("all", section->n_left())));
+  }
+  ASSERT_TRUE(write_saved(to, file->model_hash(), sections));
+}
+
+// A window that begins at `oldest`, when all positions that were learned are taken and only the prefix is
+// held.
+SavedFieldWriter late_stream(const Model& model, std::int64_t n_prefix, std::int64_t oldest,
+                             std::int64_t oldest_of_layers) {
+  SavedFieldWriter stream;
+  const auto n_read = static_cast<std::int64_t>(model.shape().n_ctx_train);
+  for (const std::int64_t value : {n_read, n_prefix, n_read, oldest}) stream.integer(value);
+  stream.integers(std::vector<std::int64_t>(model.shape().n_layer, oldest_of_layers));
+  stream.integer(-1);  // no token ended an answer
+  constexpr int n_stats = 6;
+  for (int i = 0; i < n_stats; ++i) stream.integer(0);
+  stream.integers({});  // turns
+  stream.tokens(std::vector<Token>(static_cast<std::size_t>(n_prefix + n_read - oldest), 1));
+  return stream;
+}
+
+TEST(LearnedPositions, start_where_the_prefix_ends) {
+  const std::string name = "golden/gpt2-dense.gguf";
+  RUNNEL_NEEDS_SHARED(name);
+  const auto model = Model::open(shared(name), {});
+  ASSERT_TRUE(model);
+  constexpr std::int64_t n_prefix = 2;
+  const auto n_positions = static_cast<std::int64_t>((*model)->shape().n_ctx_train);
+  Settings settings;
+  settings.threads = 1;
+  settings.sinks = n_prefix;
+  settings.window = static_cast<std::int32_t>(n_positions - n_prefix);
+  const auto session = Session::open(*model, settings);
+  ASSERT_TRUE(session);
+  const Folder folder;
+  const std::string saved = folder.file("saved"), damaged = folder.file("damaged");
+  ASSERT_TRUE((*session)->feed(std::vector<Token>(n_prefix, 1), nullptr, nullptr));
+  ASSERT_TRUE((*session)->save(saved));
+
+  const auto expect_refused = [&](std::int64_t oldest, std::int64_t oldest_of_layers,
+                                  const std::string& why) {
+    replace_stream(saved, damaged, late_stream(**model, n_prefix, oldest, oldest_of_layers));
+    const Result<void> loaded = (*session)->load(damaged);
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().status, RUNNEL_BAD_FILE);
+    EXPECT_NE(loaded.error().message.find(why), std::string::npos) << loaded.error().message;
+  };
+  const std::string found = std::to_string(n_positions);
+  expect_refused(n_positions, n_positions, "oldest position in the cache: expected 2, found " + found);
+  expect_refused(n_prefix, n_positions, "oldest position of each layer: expected 2, found " + found);
+
+  // What is saved when everything is full goes on.
+  ASSERT_TRUE(
+      (*session)->feed(std::vector<Token>(static_cast<std::size_t>(n_positions) + 5, 3), nullptr, nullptr));
+  ASSERT_TRUE((*session)->save(saved));
+  EXPECT_TRUE((*session)->load(saved));
+  EXPECT_TRUE(
+      (*session)->feed(std::vector<Token>(static_cast<std::size_t>(n_positions), 3), nullptr, nullptr));
+}
+
 }  // namespace
 }  // namespace runnel::test
