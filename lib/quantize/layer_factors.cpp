@@ -35,18 +35,38 @@ Result<void> add_matrix(ColumnSizes& sizes, const PlannedTensor& tensor, std::si
   return {};
 }
 
-// The matrices that read some sites (which are the same numbers), or of a stack the one of an expert.
+// The packed matrices that read some sites (which are the same numbers), or of a stack the one of an expert.
 struct Readers {
   std::span<const PlannedTensor> tensors;
   std::initializer_list<Site> sites;
   std::size_t n_cols;
   std::optional<std::size_t> expert;
 
+  bool has(const PlannedTensor& tensor) const { return tensor.is_packed() && reads_one_of(tensor, sites); }
+
+  // The loader checks the tensors that the model needs. A file may hold others of the same layer, whose names
+  // make them readers too.
+  Result<void> check_shapes(const GgufFile& file, const SecondMoments* moments) const {
+    for (const PlannedTensor& tensor : tensors) {
+      if (!has(tensor)) continue;
+      const std::size_t expected = moments ? moments->n_cols : n_cols;
+      if (tensor.shape.n_cols != expected)
+        return error(
+            RUNNEL_BAD_FILE, "%s: tensor %s has rows of %zu numbers, expected %zu as elsewhere in its layer",
+            file.name().c_str(), printable(tensor.source->name).c_str(), tensor.shape.n_cols, expected);
+      if (expert && *expert >= tensor.n_matrices())
+        return error(
+            RUNNEL_BAD_FILE, "%s: tensor %s has %zu matrices, expected %zu or more as elsewhere in its layer",
+            file.name().c_str(), printable(tensor.source->name).c_str(), tensor.n_matrices(), *expert + 1);
+    }
+    return {};
+  }
+
   Result<std::vector<float>> factors(const SecondMoments* moments, std::span<const float> known,
                                      WeightRows& rows) const {
     ColumnSizes sizes(n_cols);
     for (const PlannedTensor& tensor : tensors) {
-      if (!tensor.is_packed() || !reads_one_of(tensor, sites) || tensor.shape.n_cols != n_cols) continue;
+      if (!has(tensor)) continue;
       const std::size_t begin = expert.value_or(0), end = expert ? *expert + 1 : tensor.n_matrices();
       for (std::size_t i = begin; i < end; ++i) RUNNEL_TRY(add_matrix(sizes, tensor, i, known, rows));
     }
@@ -54,6 +74,7 @@ struct Readers {
   }
 
   Result<std::vector<float>> factors(const SecondMoments* moments, WeightRows& rows) const {
+    RUNNEL_TRY(check_shapes(rows.file(), moments));
     RUNNEL_ASSIGN(std::vector<float> first, factors(moments, {}, rows));
     const bool has_large = std::any_of(first.begin(), first.end(), [](float f) { return f < 1.0f; });
     if (!has_large) return first;
@@ -87,8 +108,9 @@ Result<LayerFactors> LayerFactors::find(const PackPlan& plan, std::span<const Pl
   };
   const auto norm_site = [&](std::vector<float>& to, std::initializer_list<Site> sites) -> Result<void> {
     const Site site = *sites.begin();
-    if (!can_balance(tensors, sites)) return {};
-    const Readers readers{tensors, sites, norm_width(site), std::nullopt};
+    const std::size_t n_cols = norm_width(site);
+    if (n_cols == 0 || !can_balance(tensors, sites)) return {};
+    const Readers readers{tensors, sites, n_cols, std::nullopt};
     RUNNEL_ASSIGN(to, readers.factors(seen(site, 0), rows));
     return {};
   };

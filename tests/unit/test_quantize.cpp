@@ -43,6 +43,12 @@ class TinyModel {
     return t.values[row * t.dims[0] + col];
   }
 
+  // A tensor that the model does not need, in front of all others.
+  void add_first(const std::string& name, const std::vector<std::uint64_t>& dims) {
+    add(name, dims);
+    first_ = name;
+  }
+
   void write(const std::string& path) const {
     GgufBuilder file;
     file.add("general.architecture", "llama")
@@ -58,7 +64,9 @@ class TinyModel {
     number("attention.head_count_kv", 2);
     number("feed_forward_length", n_ff);
     file.add("llama.attention.layer_norm_rms_epsilon", 1e-5f).add("tokenizer.ggml.model", "no_vocab");
-    for (const auto& [name, tensor] : tensors_) file.tensor(name, tensor.dims, tensor.values);
+    if (!first_.empty()) file.tensor(first_, tensors_.at(first_).dims, tensors_.at(first_).values);
+    for (const auto& [name, tensor] : tensors_)
+      if (name != first_) file.tensor(name, tensor.dims, tensor.values);
     const auto bytes = file.build();
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -72,7 +80,10 @@ class TinyModel {
 
   void add(const std::string& name, const std::vector<std::uint64_t>& dims) {
     std::normal_distribution<float> normal;
-    Tensor tensor{dims, std::vector<float>(dims[0] * (dims.size() > 1 ? dims[1] : 1))};
+    Tensor tensor{dims, {}};
+    std::uint64_t n = 1;
+    for (const std::uint64_t dim : dims) n *= dim;
+    tensor.values.resize(n);
     for (float& value : tensor.values) value = normal(engine_);
     if (dims.size() == 1)
       for (float& value : tensor.values) value = 1.0f + 0.1f * value;  // gains
@@ -81,6 +92,7 @@ class TinyModel {
 
   std::mt19937 engine_{7};
   std::map<std::string, Tensor> tensors_;
+  std::string first_;
 };
 
 class QuantizeTest : public testing::Test {
@@ -300,6 +312,43 @@ TEST_F(QuantizeTest, names_weights_that_are_no_numbers) {
   EXPECT_EQ(n_files(), 3u);  // of the failed ones nothing is left
 }
 
+// The loader has looked at no tensor that the model does not need.
+TEST_F(QuantizeTest, names_tensors_that_do_not_fit_their_layer) {
+  const auto refused = [&](const std::string& name, const std::vector<std::uint64_t>& dims,
+                           const std::vector<std::string>& naming) {
+    TinyModel model;
+    model.add_first(name, dims);
+    model.write(path("strange"));
+    fail(run("strange", "out", {"i8", {}, {}}), RUNNEL_BAD_FILE, naming);
+  };
+  refused("blk.0.ffn_down_exps.weight", {n_ff, 1, 2000},
+          {"strange", "blk.0.ffn_down.weight", "1 matrices", "expected 2"});
+  refused("blk.1.ffn_down_exps.weight", {2 * n_ff, 16}, {"blk.1.ffn_down.weight", "172", "expected 344"});
+  refused("blk.0.ffn_gate_exps.weight", {32, 16, 2}, {"blk.0.ffn_", "64", "expected 32"});
+}
+
+// "blk.00." is no layer's, but a tensor's whose name the loader never makes.
+TEST_F(QuantizeTest, knows_layers_by_the_names_the_loader_knows) {
+  succeed("in", "out", "i8");
+  const GgufFile plain = open("out");
+  for (const std::string layer : {"00", "01", "+0", "-0", " 0", "0x0", "", "18446744073709551615",
+                                  "18446744073709551616", "99999999999999999999999999"}) {
+    SCOPED_TRACE(layer);
+    const std::string name = "blk." + layer + ".ffn_down_exps.weight";
+    TinyModel model;
+    model.add_first(name, {n_ff, 1, 20});
+    model.write(path("strange"));
+    succeed("strange", "with_strange", "i8");
+    const GgufFile out = open("with_strange");
+    ASSERT_TRUE(out.find_tensor(name));
+    EXPECT_STREQ(out.find_tensor(name)->type->name, "F32");
+    EXPECT_EQ(out.tensors().size(), plain.tensors().size() + 1);
+    for (const GgufTensor& tensor : plain.tensors())
+      EXPECT_EQ(std::memcmp(out.find_tensor(tensor.name)->data, tensor.data, tensor.n_bytes), 0)
+          << tensor.name;
+  }
+}
+
 TEST_F(QuantizeTest, can_be_stopped) {
   for (const char* type : {"i8", "f16"}) {
     double last = 0;
@@ -335,6 +384,15 @@ TEST_F(QuantizeTest, calibrates_with_a_text) {
   EXPECT_EQ(contents("one"), contents("two"));
   EXPECT_EQ(contents("one").size(), contents("plain").size());
   EXPECT_NE(contents("one"), contents("plain"));
+
+  // What was seen of the model's own matrices is of their width.
+  ModelWeights weights = ModelWeights::read(path("stories"));
+  const std::string stray = "blk.0.ffn_down_exps.weight";
+  const std::uint64_t n_cols = 4 * weights.find("blk.0.ffn_down.weight")->dims[0];
+  weights.tensors[stray] = {{n_cols, 16, 1, 1}, 2, std::vector<float>(n_cols * 16, 1.0f)};
+  weights.order.insert(weights.order.begin(), stray);
+  weights.write(path("strange"), path("stories"));
+  fail(run("strange", "out", {"i8", text, {}}), RUNNEL_BAD_FILE, {stray, "expected 172"});
 }
 
 }  // namespace
