@@ -156,7 +156,6 @@ Result<void> Session::feed(std::span<const Token> tokens, runnel_logits_fn on_lo
         "overflow: %zu tokens at once, but the window takes %lld: give less, a larger window, or let "
         "them stream through it (overflow stream)",
         tokens.size(), static_cast<long long>(most_at_once()));
-  stop_.store(false, std::memory_order_relaxed);
   const Clock::time_point start = Clock::now();
   const std::int64_t before = n_read_;
   Result<void> result = read(tokens, on_logits, user);
@@ -184,7 +183,7 @@ Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_lo
     const std::size_t n = std::min(tokens.size(), make_room());
     RUNNEL_TRY(read_batch(tokens.first(n), n == tokens.size(), on_logits, user));
     tokens = tokens.subspan(n);
-    if (!stop_.load(std::memory_order_relaxed)) continue;
+    if (!is_stopping()) continue;
     if (!last_logits_) last_logits_ = forward_.logits(team_, n - 1, n);  // so that it can go on from here
     return stopped();
   }
@@ -237,13 +236,12 @@ Result<void> Session::check_count(std::int64_t n_tokens) {
 
 Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   RUNNEL_TRY(check_count(n_tokens));
-  stop_.store(false, std::memory_order_relaxed);
   stop_text_.clear();
   end_token_ = -1;
   const Tokenizer* tokenizer = model_->tokenizer();
   for (std::int64_t i = 0; i != n_tokens; ++i) {
     const Clock::time_point start = Clock::now();
-    if (stop_.load(std::memory_order_relaxed)) return finish(RUNNEL_FINISH_STOPPED, on_text, user);
+    if (is_stopping()) return finish(RUNNEL_FINISH_STOPPED, on_text, user);
     RUNNEL_ASSIGN(const Token token, sample());
     if (tokenizer && tokenizer->ends_generation(token) && !settings_.ignore_eos) {
       end_token_ = token;

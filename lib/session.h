@@ -44,12 +44,17 @@ class Session {
   Result<void> pin(std::int64_t n_tokens);  // see runnel_session_pin
   Result<void> set(std::string_view name, std::string_view value);
 
+  // A call of the C surface begins. It may feed and generate several times: a stop() from here on ends it as
+  // a whole, one from before does not.
+  void begin_call() { stop_.store(false, std::memory_order_relaxed); }
+  void stop() { stop_.store(true, std::memory_order_relaxed); }
+  bool is_stopping() const { return stop_.load(std::memory_order_relaxed); }
+
   // See runnel_session_feed and runnel_session_generate.
   Result<void> feed(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
   Result<Token> sample();
   static Result<void> check_count(std::int64_t n_tokens);  // of a generation
   Result<runnel_finish> generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
-  void stop() { stop_.store(true, std::memory_order_relaxed); }
 
   void set_observer(std::unique_ptr<Observer> observer);  // null: none
 
@@ -69,7 +74,8 @@ class Session {
     return end_token_;
   }  // that ended the last generate(); -1 when something else did
 
-  // See runnel_session_rewind. The sampler's history becomes what is then seen; its random numbers go on.
+  // See runnel_session_rewind. The sampler's history becomes what is then seen; its random numbers go on. No
+  // stop() leaves it halfway.
   Result<void> rewind(std::int64_t position);
   std::int64_t position() const { return n_read_; }  // tokens read since the start or the last reset
   std::int64_t n_prefix() const { return cache_.size().n_prefix; }

@@ -50,8 +50,9 @@ Result<void> Session::rewind(std::int64_t position) {
   const std::int64_t again = position > 0 && is_held(position - 1) ? position - 1 : position;
   const Token token = history_.at(again);
   take_back(again);
-  stop_.store(false, std::memory_order_relaxed);
-  return again < position ? read({&token, 1}, nullptr, nullptr) : Result<void>();
+  if (again == position) return {};
+  make_room();
+  return read_batch({&token, 1}, true, nullptr, nullptr);
 }
 
 void Session::take_back(std::int64_t position) {

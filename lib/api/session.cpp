@@ -88,6 +88,7 @@ runnel_status runnel_session_feed(runnel_session* handle, const int32_t* tokens,
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(handle);
     RUNNEL_REQUIRE(tokens || n_tokens == 0);
+    handle->session->begin_call();
     return handle->session->feed({tokens, n_tokens}, on_logits, user);
   });
 }
@@ -97,6 +98,7 @@ runnel_status runnel_session_feed_text(runnel_session* handle, const char* text,
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(handle);
     RUNNEL_REQUIRE(text || n_bytes == 0);
+    handle->session->begin_call();
     RUNNEL_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(handle->session->model()));
     std::vector<Token> ids;
     RUNNEL_TRY(tokenizer->encode(view(text, n_bytes), flags, ids));
@@ -121,6 +123,7 @@ runnel_status runnel_session_generate(runnel_session* handle, int64_t n_tokens, 
                                       void* user, runnel_finish* finish) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(handle);
+    handle->session->begin_call();
     RUNNEL_ASSIGN(const runnel_finish how, handle->session->generate(n_tokens, on_text, user));
     if (finish) *finish = how;
     return {};

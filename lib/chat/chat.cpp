@@ -148,6 +148,7 @@ Result<void> Chat::ask(std::string_view text) {
 Result<runnel_finish> Chat::say(std::string_view text, std::int64_t n_tokens, runnel_text_fn on_text,
                                 void* user) {
   RUNNEL_TRY(Session::check_count(n_tokens));
+  session_->begin_call();
   RUNNEL_TRY(ask(text));
   transcript_.add(RUNNEL_USER, text);
   return answer(n_tokens, on_text, user);
@@ -165,6 +166,7 @@ Result<runnel_finish> Chat::answer(std::int64_t n_tokens, runnel_text_fn on_text
 
 Result<runnel_finish> Chat::again(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   RUNNEL_TRY(Session::check_count(n_tokens));
+  session_->begin_call();
   if (exchanges_.empty()) return error(RUNNEL_BAD_ARGUMENT, "there is no answer in the window to give again");
   if (exchanges_.back().answer < 0)
     return error(
@@ -201,6 +203,7 @@ Result<void> Chat::drop_last() {
 // The new prefix, and behind it the whole exchanges that are still seen and fit.
 Result<void> Chat::pin(std::string_view text) {
   if (text.empty()) return error(RUNNEL_BAD_ARGUMENT, "there is no text to pin");
+  session_->begin_call();
   std::string system = system_prompt();
   if (!system.empty()) system += '\n';
   system += text;
@@ -244,21 +247,34 @@ Result<void> Chat::pin(std::string_view text) {
 }
 
 // The model plays on, whoever's turn it is: ends of turns are read like other tokens and show as line breaks.
+// They count like other tokens too: a model that only ends its turns comes to the end of n_tokens as well.
 Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   RUNNEL_TRY(Session::check_count(n_tokens));
+  session_->begin_call();
   if (answer_ == Answer::none) RUNNEL_TRY(begin_alone());
-  const std::int64_t before = session_->stats().generated_tokens;
-  for (;;) {
-    const std::int64_t done = session_->stats().generated_tokens - before;
-    RUNNEL_ASSIGN(const runnel_finish finish, answer(n_tokens < 0 ? -1 : n_tokens - done, on_text, user));
+  for (std::int64_t n_left = n_tokens;;) {
+    const std::int64_t before = session_->stats().generated_tokens;
+    RUNNEL_ASSIGN(const runnel_finish finish, answer(n_left, on_text, user));
     if (finish != RUNNEL_FINISH_END) return finish;
-    const Token end = session_->last_end_token();
-    RUNNEL_TRY(session_->feed({&end, 1}, nullptr, nullptr));
-    answer_ = Answer::ended;
-    if (!exchanges_.empty()) exchanges_.back().answer = -1;
+    RUNNEL_TRY(read_end());
     Recording recording{&transcript_, on_text, user};
-    if (Recording::piece(&recording, "\n", 1, end) != 0) return RUNNEL_FINISH_STOPPED;
+    const int refused = Recording::piece(&recording, "\n", 1, session_->last_end_token());
+    if (refused || session_->is_stopping()) return RUNNEL_FINISH_STOPPED;
+    if (n_tokens < 0) continue;
+    n_left -= session_->stats().generated_tokens - before + 1;
+    if (n_left == 0) return RUNNEL_FINISH_LENGTH;
   }
+}
+
+// The token that ended the turn. One token is read whole, also when a stop comes.
+Result<void> Chat::read_end() {
+  const Token end = session_->last_end_token();
+  if (Result<void> fed = session_->feed({&end, 1}, nullptr, nullptr);
+      !fed && fed.error().status != RUNNEL_STOPPED)
+    return fed;
+  answer_ = Answer::ended;
+  if (!exchanges_.empty()) exchanges_.back().answer = -1;
+  return {};
 }
 
 // Reads what comes before the first message, from where the model goes on without one.

@@ -68,6 +68,7 @@ class Chat {
   Result<void> ask(std::string_view text);
   Result<void> drop_last();
   Result<void> begin_alone();
+  Result<void> read_end();
   Result<runnel_finish> answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
   Result<void> read_state(SavedFieldReader& in, std::int64_t n_read);
   Result<void> read_messages(SavedFieldReader& in);

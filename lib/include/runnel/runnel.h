@@ -273,8 +273,9 @@ typedef enum runnel_finish {
 RUNNEL_API runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens,
                                                  runnel_text_fn on_text, void* user, runnel_finish* finish);
 
-/* Makes the running feed or generate return RUNNEL_STOPPED after the token (or batch) at hand. Safe from any
- * thread and from signal handlers; without effect when nothing runs. */
+/* Ends the running call of the session or its chat after the token (or batch) at hand: while it reads it
+ * returns RUNNEL_STOPPED, while it generates it finishes with RUNNEL_FINISH_STOPPED. Safe from any thread and
+ * from signal handlers; without effect when nothing runs. */
 RUNNEL_API void runnel_session_stop(runnel_session* session);
 
 typedef enum runnel_stat {
@@ -391,7 +392,8 @@ RUNNEL_API runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, 
  * when none is left in the window. */
 RUNNEL_API runnel_status runnel_chat_undo(runnel_chat* chat);
 
-/* Generates on from where the conversation stands, through turn ends, for ever when n_tokens is -1. */
+/* Generates on from where the conversation stands, through turn ends, each of which counts as a token; for
+ * ever when n_tokens is -1. */
 RUNNEL_API runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text,
                                               void* user, runnel_finish* finish);
 

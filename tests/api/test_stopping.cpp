@@ -1,0 +1,185 @@
+// Calls that end when they are to: after their tokens, and by runnel_session_stop() wherever it comes.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "tests/support/api.h"
+#include "tests/support/paths.h"
+
+namespace {
+
+using namespace runnel::test;
+
+using ChatHandle = std::unique_ptr<runnel_chat, decltype(&runnel_chat_close)>;
+
+ChatHandle open_chat(runnel_session* session) {
+  runnel_chat* chat = nullptr;
+  require(runnel_chat_open(session, nullptr, &chat));
+  return {chat, runnel_chat_close};
+}
+
+constexpr int too_many = 200;  // pieces: a call that goes on for so long has lost its stop
+
+// Stops a session at one of the pieces of text it gives, or at one of the rows that an observer sees.
+struct Stopper {
+  runnel_session* session;
+  int at_piece = -1, at_row = -1;
+  int n_pieces = 0, n_rows = 0;
+
+  static int piece(void* self, const char*, std::size_t, std::int32_t) {
+    auto* stopper = static_cast<Stopper*>(self);
+    if (++stopper->n_pieces == stopper->at_piece) runnel_session_stop(stopper->session);
+    return stopper->n_pieces < too_many ? 0 : 1;
+  }
+  static void row(void* self, runnel_site, std::int32_t, std::int64_t, const float*, std::size_t) {
+    auto* stopper = static_cast<Stopper*>(self);
+    if (++stopper->n_rows == stopper->at_row) runnel_session_stop(stopper->session);
+  }
+};
+
+class Stopping : public testing::Test {
+ protected:
+  ModelHandle model = open_model(demo_model());
+
+  // Of a model that ends its text at once, every time.
+  SessionHandle ending_session() const {
+    const auto eos = runnel_model_fact(model.get(), RUNNEL_TOKEN_EOS);
+    return open_session(model.get(), {{"logit_bias", std::to_string(eos) + "=1000"}, {"threads", "1"}});
+  }
+  SessionHandle endless_session() const {
+    return open_session(model.get(), {{"ignore_eos", "true"}, {"threads", "1"}});
+  }
+};
+
+std::int64_t position(const SessionHandle& session) {
+  return runnel_session_stat(session.get(), RUNNEL_STAT_POSITION);
+}
+
+TEST_F(Stopping, continuing_ends_after_its_tokens) {
+  const auto ending = ending_session(), usual = open_session(model.get(), {{"threads", "1"}});
+  for (const SessionHandle* session : {&ending, &usual}) {
+    const auto chat = open_chat(session->get());
+    for (const std::int64_t n : {0, 1, 5, 40}) {
+      const std::int64_t before = position(*session);
+      if (before == 0) require(runnel_chat_say(chat.get(), "hi", 2, 0, nullptr, nullptr, nullptr));
+      const std::int64_t start = position(*session);
+      Stopper counter{session->get()};
+      runnel_finish finish = RUNNEL_FINISH_STOPPED;
+      require(runnel_chat_continue(chat.get(), n, Stopper::piece, &counter, &finish));
+      EXPECT_EQ(finish, RUNNEL_FINISH_LENGTH);
+      EXPECT_EQ(position(*session) - start, n);
+      if (session == &ending) {
+        EXPECT_EQ(counter.n_pieces, n);  // a line break each
+      }
+    }
+    require(runnel_chat_say(chat.get(), "and now?", 8, 3, nullptr, nullptr, nullptr));
+  }
+}
+
+TEST_F(Stopping, any_piece_can_end_what_has_no_end) {
+  const auto ending = ending_session(), endless = endless_session();
+  for (const SessionHandle* session : {&ending, &endless}) {
+    for (int at = 1; at <= 8; ++at) {
+      const auto chat = open_chat(session->get());
+      Stopper stopper{session->get()};
+      stopper.at_piece = at;
+      runnel_finish finish = RUNNEL_FINISH_LENGTH;
+      require(runnel_chat_continue(chat.get(), -1, Stopper::piece, &stopper, &finish));
+      EXPECT_EQ(finish, RUNNEL_FINISH_STOPPED);
+      EXPECT_LE(stopper.n_pieces, at + 1);  // what was held back may come yet
+    }
+  }
+  for (int at = 1; at <= 8; ++at) {
+    const auto chat = open_chat(endless.get());
+    for (const bool again : {false, true}) {
+      Stopper stopper{endless.get()};
+      stopper.at_piece = at;
+      runnel_finish finish = RUNNEL_FINISH_LENGTH;
+      require(again ? runnel_chat_again(chat.get(), -1, Stopper::piece, &stopper, &finish)
+                    : runnel_chat_say(chat.get(), "hi", 2, -1, Stopper::piece, &stopper, &finish));
+      EXPECT_EQ(finish, RUNNEL_FINISH_STOPPED);
+      EXPECT_LE(stopper.n_pieces, at + 1);
+    }
+  }
+}
+
+// While a call reads, between what it reads and what it generates, and while it generates.
+TEST_F(Stopping, any_moment_of_a_call_will_do) {
+  const auto ending = ending_session(), endless = endless_session();
+  using Call = runnel_status (*)(runnel_chat*, Stopper*, runnel_finish*);
+  const Call say = [](runnel_chat* chat, Stopper* stopper, runnel_finish* finish) {
+    return runnel_chat_say(chat, "How are you?", 12, -1, Stopper::piece, stopper, finish);
+  };
+  const Call again = [](runnel_chat* chat, Stopper* stopper, runnel_finish* finish) {
+    return runnel_chat_again(chat, -1, Stopper::piece, stopper, finish);
+  };
+  const Call go_on = [](runnel_chat* chat, Stopper* stopper, runnel_finish* finish) {
+    return runnel_chat_continue(chat, -1, Stopper::piece, stopper, finish);
+  };
+  const Call pin = [](runnel_chat* chat, Stopper*, runnel_finish*) {
+    return runnel_chat_pin(chat, "Be brief.", 9);
+  };
+  const std::pair<Call, const SessionHandle*> calls[] = {
+      {say, &endless}, {again, &endless}, {go_on, &endless}, {go_on, &ending}, {pin, &endless}};
+  for (const auto& [call, session] : calls) {
+    bool while_reading = false, while_generating = false;
+    for (int at = 1; at < 1000; at += 31) {
+      SCOPED_TRACE(at);
+      const auto chat = open_chat(session->get());
+      require(runnel_chat_say(chat.get(), "hi", 2, 3, nullptr, nullptr, nullptr));
+      Stopper stopper{session->get()};
+      stopper.at_row = at;
+      require(runnel_session_observe(session->get(), Stopper::row, nullptr, &stopper));
+      runnel_finish finish = RUNNEL_FINISH_STOPPED;
+      const runnel_status status = call(chat.get(), &stopper, &finish);
+      require(runnel_session_observe(session->get(), nullptr, nullptr, nullptr));
+      if (stopper.n_rows < at) break;  // it had read all before
+      EXPECT_TRUE(status == RUNNEL_STOPPED || (status == RUNNEL_OK && call != pin)) << status;
+      (status == RUNNEL_OK ? while_generating : while_reading) = true;
+      EXPECT_EQ(finish, RUNNEL_FINISH_STOPPED);
+      EXPECT_LT(stopper.n_pieces, too_many);
+      require(runnel_chat_say(chat.get(), "Go on.", 6, 3, nullptr, nullptr, nullptr));
+    }
+    EXPECT_EQ(while_reading, call == say || call == pin);
+    EXPECT_EQ(while_generating, call != pin);
+  }
+}
+
+TEST_F(Stopping, a_stop_from_before_has_no_effect) {
+  const auto session = endless_session();
+  const auto chat = open_chat(session.get());
+  const auto finish_of = [&](auto call) {
+    runnel_finish finish = RUNNEL_FINISH_STOPPED;
+    runnel_session_stop(session.get());
+    require(call(&finish));
+    return finish;
+  };
+  const auto say = [&](runnel_finish* finish) {
+    return runnel_chat_say(chat.get(), "hi", 2, 3, nullptr, nullptr, finish);
+  };
+  const auto again = [&](runnel_finish* finish) {
+    return runnel_chat_again(chat.get(), 3, nullptr, nullptr, finish);
+  };
+  const auto go_on = [&](runnel_finish* finish) {
+    return runnel_chat_continue(chat.get(), 3, nullptr, nullptr, finish);
+  };
+  const auto generate = [&](runnel_finish* finish) {
+    return runnel_session_generate(session.get(), 3, nullptr, nullptr, finish);
+  };
+  EXPECT_EQ(finish_of(say), RUNNEL_FINISH_LENGTH);
+  EXPECT_EQ(finish_of(again), RUNNEL_FINISH_LENGTH);
+  EXPECT_EQ(finish_of(go_on), RUNNEL_FINISH_LENGTH);
+  runnel_session_stop(session.get());
+  require(runnel_chat_pin(chat.get(), "Be brief.", 9));
+  runnel_session_stop(session.get());
+  require(runnel_chat_undo(chat.get()));
+  require(runnel_session_reset(session.get()));
+  runnel_session_stop(session.get());
+  require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
+  runnel_session_stop(session.get());
+  require(runnel_session_rewind(session.get(), 3));
+  EXPECT_EQ(finish_of(generate), RUNNEL_FINISH_LENGTH);
+}
+
+}  // namespace
