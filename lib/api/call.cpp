@@ -1,21 +1,20 @@
 // The C surface: how calls fail, and the version.
 #include "lib/api/call.h"
 
+#include <cstdio>
+
 using namespace runnel;
 
 namespace {
 
-thread_local std::string last_error;
+// Room for a path at its longest and for what error() writes about it.
+thread_local char last_error[4096 + 1024];
 
 }  // namespace
 
-runnel_status runnel::fail(const Error& e) noexcept {
-  try {
-    last_error = e.message;
-  } catch (...) {
-    last_error.clear();
-  }
-  return e.status;
+runnel_status runnel::fail(runnel_status status, const char* message) noexcept {
+  std::snprintf(last_error, sizeof last_error, "%s", message);
+  return status;
 }
 
 const Settings& runnel::settings_of(const runnel_config* config) {
@@ -47,5 +46,5 @@ const char* runnel_status_name(runnel_status status) {
   return "unknown status";
 }
 
-const char* runnel_last_error(void) { return last_error.c_str(); }
+const char* runnel_last_error(void) { return last_error; }
 const char* runnel_version(void) { return RUNNEL_VERSION; }

@@ -37,23 +37,25 @@ struct runnel_chat {
 
 namespace runnel {
 
-// Keeps the message for runnel_last_error() and returns the status.
-runnel_status fail(const Error& e) noexcept;
+// Keeps the message for runnel_last_error() and returns the status. Takes no memory, for there may be none; a
+// message longer than any of the library's is cut.
+runnel_status fail(runnel_status status, const char* message) noexcept;
 
 // Runs what a call does and turns errors and exceptions into a status.
 template <class Work>
 runnel_status guard(Work&& work) noexcept {
   try {
-    if (Result<void> result = work(); !result) return fail(result.error());
+    if (Result<void> result = work(); !result)
+      return fail(result.error().status, result.error().message.c_str());
     return RUNNEL_OK;
   } catch (const std::bad_alloc&) {
-    return fail({RUNNEL_NO_MEMORY, "not enough memory"});
+    return fail(RUNNEL_NO_MEMORY, "not enough memory");
   } catch (const std::length_error&) {
-    return fail({RUNNEL_NO_MEMORY, "not enough memory: a size is beyond what can be addressed"});
+    return fail(RUNNEL_NO_MEMORY, "not enough memory: a size is beyond what can be addressed");
   } catch (const std::exception& e) {
-    return fail({RUNNEL_INTERNAL, e.what()});
+    return fail(RUNNEL_INTERNAL, e.what());
   } catch (...) {
-    return fail({RUNNEL_INTERNAL, "an unknown exception"});
+    return fail(RUNNEL_INTERNAL, "an unknown exception");
   }
 }
 

@@ -1,0 +1,140 @@
+// Memory that runs out at any moment of a call: the call says so, and what was there before can be used on.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "tests/support/api.h"
+#include "tests/support/paths.h"
+
+namespace {
+
+// Allocations that still succeed; below zero: all do.
+std::atomic<long> n_left{-1};
+std::atomic<bool> for_ever{false};  // whether all fail after those, or one
+
+bool is_refused() noexcept {
+  long n = n_left;
+  while (n > 0 && !n_left.compare_exchange_weak(n, n - 1)) continue;
+  if (n != 0) return false;
+  if (!for_ever) n_left = -1;
+  return true;
+}
+
+void* or_throw(void* memory) {
+  if (memory) return memory;
+  throw std::bad_alloc();
+}
+
+void* allocate(std::size_t n) noexcept { return is_refused() ? nullptr : std::malloc(n ? n : 1); }
+
+void* allocate(std::size_t n, std::size_t alignment) noexcept {
+  return is_refused() ? nullptr : std::aligned_alloc(alignment, (n / alignment + 1) * alignment);
+}
+
+}  // namespace
+
+// The array forms call these.
+void* operator new(std::size_t n) { return or_throw(allocate(n)); }
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return allocate(n); }
+void* operator new(std::size_t n, std::align_val_t a) {
+  return or_throw(allocate(n, static_cast<std::size_t>(a)));
+}
+// Not inlined: GCC 12 would see free() called on what a `new` that is not inlined returned, and warn.
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace {
+
+using namespace runnel::test;
+
+using ChatHandle = std::unique_ptr<runnel_chat, decltype(&runnel_chat_close)>;
+
+ChatHandle open_chat(runnel_session* session) {
+  runnel_chat* chat = nullptr;
+  require(runnel_chat_open(session, nullptr, &chat));
+  return {chat, runnel_chat_close};
+}
+
+constexpr bool from_then_on = true;
+
+// The call with memory for n allocations.
+template <class Call>
+runnel_status with_memory(long n, bool all, Call&& call) {
+  for_ever = all;
+  n_left = n;
+  const runnel_status status = call();
+  n_left = -1;
+  return status;
+}
+
+// Runs out of memory at one allocation after the other, until the call has what it needs. Of those after the
+// hundredth a part: to open a model takes thousands.
+template <class Call>
+void expect_no_memory_until_enough(Call&& call) {
+  long n = 0;
+  for (;; n += 1 + n / 100) {
+    const runnel_status status = with_memory(n, from_then_on, call);
+    if (status == RUNNEL_OK) break;
+    ASSERT_EQ(status, RUNNEL_NO_MEMORY) << "after " << n << ": " << runnel_last_error();
+    ASSERT_STREQ(runnel_last_error(), "not enough memory");
+  }
+  EXPECT_GT(n, 0) << "nothing was allocated where this test sees it";
+}
+
+class NoMemory : public testing::Test {
+ protected:
+  ModelHandle model = open_model(demo_model());
+  SessionHandle session =
+      open_session(model.get(), {{"window", "252"}, {"temperature", "0"}, {"threads", "1"}});
+};
+
+TEST_F(NoMemory, opening_says_so) {
+  const std::string path = demo_model();
+  expect_no_memory_until_enough([&] {
+    runnel_model* opened = nullptr;
+    const runnel_status status = runnel_model_open(path.c_str(), nullptr, &opened);
+    runnel_model_close(opened);
+    return status;
+  });
+  expect_no_memory_until_enough([&] {
+    runnel_session* opened = nullptr;
+    const runnel_status status = runnel_session_open(model.get(), nullptr, &opened);
+    runnel_session_close(opened);
+    return status;
+  });
+  expect_no_memory_until_enough([&] {
+    runnel_chat* opened = nullptr;
+    const runnel_status status = runnel_chat_open(session.get(), nullptr, &opened);
+    runnel_chat_close(opened);
+    return status;
+  });
+}
+
+TEST_F(NoMemory, reading_and_saying_say_so) {
+  const std::string text = "Can you find me a cheap hotel in Paris for two people, please?";
+  expect_no_memory_until_enough([&] {
+    runnel_session_reset(session.get());
+    return runnel_session_feed_text(session.get(), text.data(), text.size(), RUNNEL_ADD_BOS);
+  });
+  const auto chat = open_chat(session.get());
+  expect_no_memory_until_enough(
+      [&] { return runnel_chat_say(chat.get(), text.data(), text.size(), 8, nullptr, nullptr, nullptr); });
+}
+
+// Also where it is the message of another error that finds none.
+TEST_F(NoMemory, errors_say_so) {
+  for (long n = 0; n < 20; ++n) {
+    const runnel_status status = with_memory(n, from_then_on, [&] {
+      return runnel_session_set(session.get(), "no_such_setting_in_any_version_of_this", "1");
+    });
+    EXPECT_TRUE(status == RUNNEL_NO_MEMORY || status == RUNNEL_BAD_ARGUMENT) << runnel_last_error();
+    EXPECT_STRNE(runnel_last_error(), "");
+  }
+}
+
+}  // namespace
