@@ -70,8 +70,9 @@ class Sampler {
   Token sample(std::span<const float> logits);
   void accept(Token token) {
     recent_.push(token);
-  }              // a token that was read: the penalties look at the last of them
-  void reset();  // no history, random state from the seed
+  }                                   // a token that was read: the penalties look at the last of them
+  void forget() { recent_.clear(); }  // no history
+  void reset();                       // no history, random state from the seed
 
   SamplerState state() const { return {random_, recent_.tokens()}; }
   void restore(const SamplerState& state);

@@ -135,6 +135,8 @@ class Session {
   void remember(std::span<const Token> tokens);
   void take_back(std::int64_t position);
   void recall();
+  template <class Take>
+  void give_visible(Take&& take) const;  // what the model sees, token by token
   std::int64_t most_at_once() const;
   std::int64_t count_unseen(std::int64_t fed_from) const;
   std::size_t make_room();

@@ -26,11 +26,16 @@ std::int64_t Session::held_from() const {
   return oldest > n_prefix() ? oldest : 0;
 }
 
+template <class Take>
+void Session::give_visible(Take&& take) const {
+  for (std::int64_t at = 0; at < std::min(n_prefix(), n_read_); ++at) take(token(at));
+  for (std::int64_t at = std::max(seen_from(), n_prefix()); at < n_read_; ++at) take(token(at));
+}
+
 std::vector<Token> Session::visible() const {
   std::vector<Token> tokens;
   tokens.reserve(static_cast<std::size_t>(cache_.n_seen()));
-  for (std::int64_t at = 0; at < std::min(n_prefix(), n_read_); ++at) tokens.push_back(token(at));
-  for (std::int64_t at = std::max(seen_from(), n_prefix()); at < n_read_; ++at) tokens.push_back(token(at));
+  give_visible([&](Token token) { tokens.push_back(token); });
   return tokens;
 }
 
@@ -62,12 +67,11 @@ void Session::take_back(std::int64_t position) {
   recall();
 }
 
-// The sampler's recent tokens are those that are seen, as if they had just been read.
+// The sampler's recent tokens are those that are seen, as if they had just been read. Takes no memory: what
+// is taken back because there was none left must be so to the end.
 void Session::recall() {
-  std::vector<Token> tokens = visible();
-  const auto most = static_cast<std::size_t>(settings_.penalty_window);
-  if (tokens.size() > most) tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(most));
-  sampler_.restore({sampler_.state().random, std::move(tokens)});
+  sampler_.forget();
+  give_visible([&](Token token) { sampler_.accept(token); });
 }
 
 // How many tokens the next batch may have, at least one. Learned positions make room by reading again.

@@ -53,10 +53,11 @@ Result<Chat> Chat::open(Session& session, const Settings& settings) {
 Result<void> Chat::start(std::string_view system) {
   RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system), true));
   RUNNEL_TRY(session_->check_prefix(n_prefix(opening.size())));
+  std::string prompt(system);  // all that takes memory comes before what changes the conversation
+  session_->set_answer_end(template_.end_text());
   session_->reset();
   session_->set_chat(true);
-  session_->set_answer_end(template_.end_text());
-  system_ = system;
+  system_ = std::move(prompt);
   n_opening_ = 0;
   opens_user_ = true;
   exchanges_.clear();
@@ -136,12 +137,24 @@ Result<void> Chat::ask(std::string_view text) {
 
   const std::int64_t start = session_->position();
   exchanges_.push_back({start, start + static_cast<std::int64_t>(part.n_lead), -1, answer_});
-  session_->mark_turn(exchanges_.back().begin);
-  if (Result<void> fed = session_->feed(part.tokens, nullptr, nullptr); !fed) {
+  try {
+    if (Result<void> heard = hear(part.tokens, text); !heard) {
+      RUNNEL_TRY(drop_last());
+      return heard;
+    }
+  } catch (...) {  // no memory
     RUNNEL_TRY(drop_last());
-    return fed;
+    throw;
   }
+  return {};
+}
+
+// Reads the last exchange's tokens, up to the answer.
+Result<void> Chat::hear(std::span<const Token> tokens, std::string_view text) {
+  session_->mark_turn(exchanges_.back().begin);
+  RUNNEL_TRY(session_->feed(tokens, nullptr, nullptr));
   exchanges_.back().answer = session_->position();
+  transcript_.add(RUNNEL_USER, text);
   return {};
 }
 
@@ -150,7 +163,6 @@ Result<runnel_finish> Chat::say(std::string_view text, std::int64_t n_tokens, ru
   RUNNEL_TRY(Session::check_count(n_tokens));
   session_->begin_call();
   RUNNEL_TRY(ask(text));
-  transcript_.add(RUNNEL_USER, text);
   return answer(n_tokens, on_text, user);
 }
 

@@ -8,6 +8,7 @@
 // that spans the border belongs to the exchange: with SentencePiece the blank after "[INST]" does.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,7 @@ class Chat {
   std::int64_t n_prefix(std::size_t n_lead) const;
   bool begins_with_prefix(const Part& part) const;
   Result<void> ask(std::string_view text);
+  Result<void> hear(std::span<const Token> tokens, std::string_view text);
   Result<void> drop_last();
   Result<void> begin_alone();
   Result<void> read_end();

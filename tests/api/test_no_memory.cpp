@@ -6,6 +6,7 @@
 #include <new>
 
 #include "tests/support/api.h"
+#include "tests/support/folder.h"
 #include "tests/support/paths.h"
 
 namespace {
@@ -60,7 +61,7 @@ ChatHandle open_chat(runnel_session* session) {
   return {chat, runnel_chat_close};
 }
 
-constexpr bool from_then_on = true;
+constexpr bool once = false, from_then_on = true;
 
 // The call with memory for n allocations.
 template <class Call>
@@ -91,6 +92,7 @@ class NoMemory : public testing::Test {
   ModelHandle model = open_model(demo_model());
   SessionHandle session =
       open_session(model.get(), {{"window", "252"}, {"temperature", "0"}, {"threads", "1"}});
+  Folder folder;
 };
 
 TEST_F(NoMemory, opening_says_so) {
@@ -134,6 +136,96 @@ TEST_F(NoMemory, errors_say_so) {
     });
     EXPECT_TRUE(status == RUNNEL_NO_MEMORY || status == RUNNEL_BAD_ARGUMENT) << runnel_last_error();
     EXPECT_STRNE(runnel_last_error(), "");
+  }
+}
+
+std::size_t n_messages(const runnel_chat* chat) {
+  std::size_t n = 0;
+  while (runnel_chat_message(chat, n, nullptr, nullptr)) ++n;
+  return n;
+}
+
+// All that a conversation can be asked about itself.
+struct State {
+  std::int64_t position, turns, seen;
+  std::size_t messages;
+
+  State(const runnel_session* session, const runnel_chat* chat)
+      : position(runnel_session_stat(session, RUNNEL_STAT_POSITION)),
+        turns(runnel_session_stat(session, RUNNEL_STAT_TURNS)),
+        seen(runnel_session_stat(session, RUNNEL_STAT_CACHE_USED)),
+        messages(n_messages(chat)) {}
+  bool operator==(const State&) const = default;
+};
+
+TEST_F(NoMemory, a_message_that_was_not_read_is_taken_back) {
+  const std::string path = folder.file("talk");
+  const std::string first = "Hello there!", second = "I would like to book a table for two in San Jose.";
+  for (const bool all : {once, from_then_on})
+    for (const bool is_first : {true, false}) {
+      const std::string& text = is_first ? first : second;
+      int n_failed = 0;
+      for (long n = 0;; ++n) {
+        SCOPED_TRACE(n);
+        const auto chat = open_chat(session.get());
+        const auto say = [&](const std::string& said) {
+          return runnel_chat_say(chat.get(), said.data(), said.size(), 3, nullptr, nullptr, nullptr);
+        };
+        require(say(first));
+        if (is_first) require(runnel_chat_undo(chat.get()));
+        const State before(session.get(), chat.get());
+        const runnel_status status = with_memory(n, all, [&] {
+          return runnel_chat_say(chat.get(), text.data(), text.size(), 0, nullptr, nullptr, nullptr);
+        });
+        if (status == RUNNEL_OK) break;
+        ++n_failed;
+        ASSERT_EQ(status, RUNNEL_NO_MEMORY);
+        EXPECT_TRUE(State(session.get(), chat.get()) == before);
+        require(say("And now?"));
+        require(runnel_chat_save(chat.get(), path.c_str()));
+        require(runnel_chat_load(chat.get(), path.c_str()));
+        require(say("Well."));
+        EXPECT_EQ(n_messages(chat.get()), before.messages + 4);
+        require(runnel_chat_undo(chat.get()));
+        require(runnel_chat_undo(chat.get()));
+      }
+      EXPECT_GT(n_failed, 5);
+    }
+}
+
+// While the answer comes the message has been read: it stays.
+TEST_F(NoMemory, an_answer_that_breaks_off_can_be_given_again) {
+  const std::string path = folder.file("talk");
+  bool is_enough = false;
+  for (long n = 0; !is_enough; ++n) {
+    SCOPED_TRACE(n);
+    const auto chat = open_chat(session.get());
+    const runnel_status status = with_memory(
+        n, once, [&] { return runnel_chat_say(chat.get(), "Hello you", 9, 8, nullptr, nullptr, nullptr); });
+    is_enough = status == RUNNEL_OK;
+    ASSERT_TRUE(is_enough || status == RUNNEL_NO_MEMORY);
+    if (n_messages(chat.get()) > 0) require(runnel_chat_again(chat.get(), 8, nullptr, nullptr, nullptr));
+    require(runnel_chat_say(chat.get(), "Again now", 9, 8, nullptr, nullptr, nullptr));
+    require(runnel_chat_save(chat.get(), path.c_str()));
+    require(runnel_chat_load(chat.get(), path.c_str()));
+    require(runnel_chat_say(chat.get(), "More", 4, 8, nullptr, nullptr, nullptr));
+  }
+}
+
+TEST_F(NoMemory, a_new_system_prompt_leaves_a_conversation) {
+  const std::string path = folder.file("talk"), prompt = "You are a helpful assistant who books tables.";
+  bool is_enough = false;
+  for (long n = 0; !is_enough; ++n) {
+    SCOPED_TRACE(n);
+    const auto chat = open_chat(session.get());
+    require(runnel_chat_say(chat.get(), "Hello you", 9, 8, nullptr, nullptr, nullptr));
+    const runnel_status status =
+        with_memory(n, once, [&] { return runnel_chat_system(chat.get(), prompt.data(), prompt.size()); });
+    is_enough = status == RUNNEL_OK;
+    ASSERT_TRUE(is_enough || status == RUNNEL_NO_MEMORY);
+    require(runnel_chat_say(chat.get(), "Again now", 9, 8, nullptr, nullptr, nullptr));
+    require(runnel_chat_save(chat.get(), path.c_str()));
+    require(runnel_chat_load(chat.get(), path.c_str()));
   }
 }
 
