@@ -68,11 +68,10 @@ class Sampler {
 
   // logits: [n_vocab]. Allocates nothing.
   Token sample(std::span<const float> logits);
-  void accept(Token token) {
-    recent_.push(token);
-  }                                   // a token that was read: the penalties look at the last of them
+  // A token that was read: the penalties look at the last of them.
+  void accept(Token token) { recent_.push(token); }
   void forget() { recent_.clear(); }  // no history
-  void reset();                       // no history, random state from the seed
+  void reset();                       // nor random numbers but those of the seed
 
   SamplerState state() const { return {random_, recent_.tokens()}; }
   void restore(const SamplerState& state);

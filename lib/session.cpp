@@ -181,17 +181,17 @@ std::int64_t Session::count_unseen(std::int64_t fed_from) const {
 Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
   while (!tokens.empty()) {
     const std::size_t n = std::min(tokens.size(), make_room());
-    RUNNEL_TRY(read_batch(tokens.first(n), n == tokens.size(), on_logits, user));
+    const bool wants_more = read_batch(tokens.first(n), n == tokens.size(), on_logits, user);
     tokens = tokens.subspan(n);
-    if (!is_stopping()) continue;
+    if (wants_more && !is_stopping()) continue;
     if (!last_logits_) last_logits_ = forward_.logits(team_, n - 1, n);  // so that it can go on from here
     return stopped();
   }
   return {};
 }
 
-Result<void> Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
-                                 void* user) {
+bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
+                         void* user) {
   forward_.run(team_, cache_, tokens);
   const std::int64_t first = n_read_;
   const std::size_t n_vocab = model_->shape().n_vocab;
@@ -210,8 +210,7 @@ Result<void> Session::read_batch(std::span<const Token> tokens, bool is_last, ru
   } else if (is_last) {
     last_logits_ = forward_.logits(team_, tokens.size() - 1, tokens.size());
   }
-  if (!go_on) return stopped();
-  return {};
+  return go_on;
 }
 
 void Session::remember(std::span<const Token> tokens) {
@@ -248,7 +247,7 @@ Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on
       return finish(RUNNEL_FINISH_END, on_text, user);
     }
     make_room();
-    RUNNEL_TRY(read_batch({&token, 1}, true, nullptr, nullptr));
+    read_batch({&token, 1}, true, nullptr, nullptr);
     ++stats_.generated_tokens;
     stats_.generated_us += us_since(start);
     if (const auto ended = emit(token, on_text, user)) return *ended;

@@ -70,9 +70,7 @@ class Session {
   bool evicts_turns() const;
 
   const float* logits() const { return last_logits_; }  // null before the first token
-  Token last_end_token() const {
-    return end_token_;
-  }  // that ended the last generate(); -1 when something else did
+  Token last_end_token() const { return end_token_; }   // of the last generate(); -1: something else ended it
 
   // See runnel_session_rewind. The sampler's history becomes what is then seen; its random numbers go on. No
   // stop() leaves it halfway.
@@ -130,8 +128,8 @@ class Session {
   void set_stop_texts();
   void resize_team(std::size_t n_threads);
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
-  Result<void> read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
-                          void* user);
+  // False where on_logits wants no more; the batch is read all the same.
+  bool read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits, void* user);
   void remember(std::span<const Token> tokens);
   void take_back(std::int64_t position);
   void recall();

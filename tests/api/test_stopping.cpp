@@ -146,6 +146,19 @@ TEST_F(Stopping, any_moment_of_a_call_will_do) {
   }
 }
 
+// The logits of a batch come in several parts where it is large: those of its last token too, whoever stops.
+TEST_F(Stopping, a_refused_reading_can_be_gone_on_from) {
+  const std::vector<std::int32_t> tokens(1500, 300);
+  const auto session = open_session(model.get(), {{"batch", "2048"}, {"window", "2048"}, {"threads", "1"}});
+  const auto refuse_third = [](void*, std::int64_t position, const float*) { return position == 2 ? 1 : 0; };
+  EXPECT_EQ(runnel_session_feed(session.get(), tokens.data(), tokens.size(), refuse_third, nullptr),
+            RUNNEL_STOPPED);
+  EXPECT_EQ(position(session), 1500);
+  ASSERT_NE(runnel_session_logits(session.get()), nullptr);
+  std::int32_t token = -1;
+  EXPECT_EQ(runnel_session_sample(session.get(), &token), RUNNEL_OK);
+}
+
 TEST_F(Stopping, a_stop_from_before_has_no_effect) {
   const auto session = endless_session();
   const auto chat = open_chat(session.get());

@@ -238,7 +238,8 @@ RUNNEL_API runnel_status runnel_session_set(runnel_session* session, const char*
 RUNNEL_API const char* runnel_session_get(const runnel_session* session, const char* name);
 
 /* Called once per token fed, in order, with the logits [n_vocab] that predict the token after it. The pointer
- * is valid during the call. A result other than 0 stops the work (RUNNEL_STOPPED). */
+ * is valid during the call. A result other than 0 stops the work (RUNNEL_STOPPED) when the batch at hand is
+ * read, so that the session may be some tokens further on. */
 typedef int (*runnel_logits_fn)(void* user, int64_t position, const float* logits);
 
 /* Reads tokens. Any number of them: those beyond the window stream through it, or, with the setting
@@ -258,7 +259,7 @@ RUNNEL_API const float* runnel_session_logits(const runnel_session* session);
 RUNNEL_API runnel_status runnel_session_sample(runnel_session* session, int32_t* token);
 
 /* A piece of generated text: whole UTF-8 characters, never half of one. A result other than 0 ends the
- * generation (RUNNEL_STOPPED). `token` is the last token that went into the piece. */
+ * generation (RUNNEL_OK, with RUNNEL_FINISH_STOPPED). `token` is the last token that went into the piece. */
 typedef int (*runnel_text_fn)(void* user, const char* text, size_t n_bytes, int32_t token);
 
 typedef enum runnel_finish {
