@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "lib/token/keyed_hash.h"
 #include "lib/token/merge_table.h"
 #include "lib/token/pre_tokenizer.h"
 #include "lib/token/tokenizer.h"
@@ -141,7 +142,7 @@ class BpeTokenizer final : public Tokenizer {
   PreTokenizer pre_;
   bool ignore_merges_;
   // Parts and results of merges that are no tokens, which files rarely have.
-  std::unordered_map<std::string, SymbolId> other_ids_;
+  std::unordered_map<std::string, SymbolId, KeyedHash> other_ids_;
   std::vector<std::string_view> other_symbols_;  // by id - n_vocab; views of the keys
   std::array<SymbolId, 256> byte_symbols_;       // of single bytes
   MergeTable merges_;

@@ -16,11 +16,8 @@ MergeTable::MergeTable(std::size_t n_merges) : slots_(std::bit_ceil(2 * n_merges
 }
 
 std::size_t MergeTable::slot_of(std::uint64_t pair) const noexcept {
-  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;
   const std::size_t mask = slots_.size() - 1;
-  std::uint64_t h = (pair ^ pair >> 29) * odd;
-  h ^= h >> 32;
-  std::size_t i = h & mask;
+  std::size_t i = hash_(pair) & mask;
   while (slots_[i].rank_plus_1 != 0 && slots_[i].pair != pair) i = (i + 1) & mask;
   return i;
 }
@@ -34,6 +31,10 @@ void MergeTable::add(SymbolId left, SymbolId right, SymbolId result) {
 
 std::int64_t MergeTable::rank(SymbolId left, SymbolId right) const noexcept {
   return std::int64_t{slots_[slot_of(pair_of(left, right))].rank_plus_1} - 1;
+}
+
+std::size_t MergeTable::longest_run() const {
+  return runnel::longest_run(slots_, [](const Slot& slot) { return slot.rank_plus_1 != 0; });
 }
 
 void PairMerger::append(SymbolId id) {

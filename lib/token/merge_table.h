@@ -5,6 +5,8 @@
 #include <queue>
 #include <vector>
 
+#include "lib/token/keyed_hash.h"
+
 namespace runnel {
 
 using SymbolId = std::int32_t;  // >= 0
@@ -26,6 +28,8 @@ class MergeTable {
   std::int64_t rank(SymbolId left, SymbolId right) const noexcept;
   const PairMerge& merge(std::size_t rank) const { return merges_[rank]; }
 
+  std::size_t longest_run() const;  // of full slots: a measure of the longest search
+
  private:
   struct Slot {
     std::uint64_t pair = 0;
@@ -33,6 +37,7 @@ class MergeTable {
   };
   std::size_t slot_of(std::uint64_t pair) const noexcept;
 
+  KeyedHash hash_;
   std::vector<PairMerge> merges_;
   std::vector<Slot> slots_;  // a power of two, half empty at least
 };

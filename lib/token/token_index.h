@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/token/keyed_hash.h"
+
 namespace runnel {
 
 class TokenIndex {
@@ -18,6 +20,8 @@ class TokenIndex {
   // -1 when there is none.
   std::int32_t find(std::string_view text) const noexcept;
 
+  std::size_t longest_run() const;  // of full slots: a measure of the longest search
+
  private:
   struct Slot {
     std::uint32_t tag =
@@ -27,6 +31,7 @@ class TokenIndex {
   // Where text is, or the empty slot where it belongs.
   std::size_t slot_of(std::string_view text, std::uint64_t hash) const noexcept;
 
+  KeyedHash hash_;
   std::span<const std::string_view> texts_;
   std::vector<Slot> slots_;  // a power of two, half empty at least
 };

@@ -1,9 +1,13 @@
 // Damaged vocabularies, and texts that would be slow or wrong in careless hands.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <ctime>
 #include <random>
+#include <set>
 
+#include "lib/token/merge_table.h"
+#include "lib/token/token_index.h"
 #include "tokenizer_fixture.h"
 
 namespace runnel::test {
@@ -106,6 +110,80 @@ TEST(HostileVocabulary, NoMergesAndNoBytesLeaveNothing) {
   const LoadedTokenizer t(vocabulary("gpt2", {"a"}).add_array("tokenizer.ggml.merges", Strings{}));
   ASSERT_TRUE(t) << t.error().message;
   EXPECT_EQ(t.encode("xay\xFF"), (Tokens{0}));
+}
+
+// ---- entries made to fall on one slot
+
+constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;  // of multiplicative hashing
+
+std::uint64_t inverse_of_golden() {
+  std::uint64_t inverse = golden;  // Newton's iteration, which doubles the bits that are right
+  for (int i = 0; i < 6; ++i) inverse *= 2 - golden * inverse;
+  return inverse;
+}
+
+// What a file could do to a hash without a key: these multiply by `golden` and fold, which is undone step by
+// step. All 16-byte strings here had the same 64 bits of hash, all pairs the same slot.
+std::string colliding_string(std::uint64_t i) {
+  const auto fold = [](std::uint64_t h) { return h ^ h >> 32; };  // its own inverse
+  const std::uint64_t first = i + 0x0101010101010101;
+  const std::uint64_t after_first = fold(((16 * golden) ^ first) * golden);
+  const std::uint64_t after_second = fold(0x1234567800000005) * inverse_of_golden();
+  const std::uint64_t second = (fold(after_second) * inverse_of_golden()) ^ after_first;
+  std::string text(16, '\0');
+  std::memcpy(text.data(), &first, 8);
+  std::memcpy(text.data() + 8, &second, 8);
+  return text;
+}
+
+std::uint64_t colliding_pair(std::uint64_t i, int slot_bits) {
+  const std::uint64_t h = i << slot_bits | 5;
+  const std::uint64_t mixed = (h ^ h >> 32) * inverse_of_golden();
+  return mixed ^ mixed >> 29 ^ mixed >> 58;
+}
+
+constexpr std::size_t n_colliding = 80'000;
+constexpr std::size_t few = 1000;  // a table of such size and random entries has runs of 30 or 40
+
+TEST(CollidingEntries, OfTheIndexOfTokensAreSpread) {
+  Strings texts;
+  for (std::size_t i = 0; i < n_colliding; ++i) texts.push_back(colliding_string(i));
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const TokenIndex index(views);
+  EXPECT_LT(index.longest_run(), few);
+  for (std::size_t i = 0; i < n_colliding; ++i) ASSERT_EQ(index.find(texts[i]), static_cast<Token>(i));
+  EXPECT_EQ(index.find(colliding_string(n_colliding)), -1);
+}
+
+TEST(CollidingEntries, OfTheTableOfMergesAreSpread) {
+  MergeTable merges(n_colliding);
+  const auto left = [](std::uint64_t pair) { return static_cast<SymbolId>(pair >> 32); };
+  const auto right = [](std::uint64_t pair) { return static_cast<SymbolId>(pair & 0xFFFFFFFF); };
+  for (std::uint64_t i = 0; i < n_colliding; ++i) {
+    const std::uint64_t pair = colliding_pair(i, 18);
+    merges.add(left(pair), right(pair), 0);
+  }
+  EXPECT_LT(merges.longest_run(), few);
+  for (std::uint64_t i = 0; i < n_colliding; ++i) {
+    const std::uint64_t pair = colliding_pair(i, 18);
+    ASSERT_EQ(merges.rank(left(pair), right(pair)), static_cast<std::int64_t>(i));
+  }
+}
+
+// The hash of a text of any length depends on each of its bytes.
+TEST(KeyedHash, TellsTextsApartByEveryByte) {
+  const KeyedHash hash;
+  std::set<std::uint64_t> seen;
+  for (std::size_t n = 0; n < 40; ++n) {
+    std::string text(n, '\0');
+    EXPECT_TRUE(seen.insert(hash(text)).second) << n;
+    for (char& c : text) {
+      c = 'x';
+      EXPECT_TRUE(seen.insert(hash(text)).second) << n;
+      c = '\0';
+    }
+  }
+  EXPECT_NE(hash("text"), KeyedHash()("text"));
 }
 
 // Every kind takes any bytes; the byte-level and byte-fallback kinds give valid text back whole.
