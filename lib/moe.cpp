@@ -31,10 +31,10 @@ void Routing::assign(const float* scores, std::size_t n_tok) noexcept {
   for (std::size_t t = 0; t < n_tok; ++t) {
     const float* row = scores + t * n_expert_;
     // Of a softmax only the ratios of the chosen ones matter, so it is taken over these alone.
-    const float max = row[best_left(row, t)];
-    float sum = 0;
+    float max = 0, sum = 0;
     for (std::size_t i = 0; i < n_used_; ++i) {
       const std::size_t e = best_left(row, t);
+      if (i == 0) max = row[e];
       const float weight = std::exp(row[e] - max);
       sum += weight;
       tokens_[e * max_tokens_ + counts_[e]] = t;

@@ -213,6 +213,11 @@ bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_log
   return go_on;
 }
 
+void Session::read_one(Token token) {
+  make_room();
+  read_batch({&token, 1}, true, nullptr, nullptr);
+}
+
 void Session::remember(std::span<const Token> tokens) {
   for (const Token token : tokens) {
     sampler_.accept(token);
@@ -246,8 +251,7 @@ Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on
       end_token_ = token;
       return finish(RUNNEL_FINISH_END, on_text, user);
     }
-    make_room();
-    read_batch({&token, 1}, true, nullptr, nullptr);
+    read_one(token);
     ++stats_.generated_tokens;
     stats_.generated_us += us_since(start);
     if (const auto ended = emit(token, on_text, user)) return *ended;

@@ -130,6 +130,7 @@ class Session {
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
   // False where on_logits wants no more; the batch is read all the same.
   bool read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits, void* user);
+  void read_one(Token token);  // whole, whatever stop() says
   void remember(std::span<const Token> tokens);
   void take_back(std::int64_t position);
   void recall();

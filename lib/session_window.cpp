@@ -55,9 +55,7 @@ Result<void> Session::rewind(std::int64_t position) {
   const std::int64_t again = position > 0 && is_held(position - 1) ? position - 1 : position;
   const Token token = history_.at(again);
   take_back(again);
-  if (again == position) return {};
-  make_room();
-  read_batch({&token, 1}, true, nullptr, nullptr);
+  if (again < position) read_one(token);
   return {};
 }
 

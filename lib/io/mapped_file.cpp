@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "lib/range.h"
+
 namespace runnel {
 
 namespace {
@@ -65,8 +67,7 @@ void MappedFile::drop_pages(std::span<const std::byte> bytes) const noexcept {
   if (data_ == nullptr) return;
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t begin = (address + page - 1) / page * page,
-                       end = (address + bytes.size()) / page * page;
+  const std::uintptr_t begin = filled_up(address, page), end = (address + bytes.size()) / page * page;
   // A mere hint: without it the memory is given back when it is needed elsewhere.
   if (begin < end)
     ::madvise(const_cast<std::byte*>(bytes.data()) + (begin - address), end - begin, MADV_DONTNEED);

@@ -53,14 +53,6 @@ namespace {
 
 using namespace runnel::test;
 
-using ChatHandle = std::unique_ptr<runnel_chat, decltype(&runnel_chat_close)>;
-
-ChatHandle open_chat(runnel_session* session) {
-  runnel_chat* chat = nullptr;
-  require(runnel_chat_open(session, nullptr, &chat));
-  return {chat, runnel_chat_close};
-}
-
 constexpr bool once = false, from_then_on = true;
 
 // The call with memory for n allocations.

@@ -11,14 +11,6 @@ namespace {
 
 using namespace runnel::test;
 
-using ChatHandle = std::unique_ptr<runnel_chat, decltype(&runnel_chat_close)>;
-
-ChatHandle open_chat(runnel_session* session) {
-  runnel_chat* chat = nullptr;
-  require(runnel_chat_open(session, nullptr, &chat));
-  return {chat, runnel_chat_close};
-}
-
 constexpr int too_many = 200;  // pieces: a call that goes on for so long has lost its stop
 
 // Stops a session at one of the pieces of text it gives, or at one of the rows that an observer sees.

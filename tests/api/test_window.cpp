@@ -159,13 +159,10 @@ TEST_F(Window, overflow_can_be_an_error) {
   EXPECT_EQ(runnel_session_set(session.get(), "overflow", "truncate"), RUNNEL_BAD_ARGUMENT);
 }
 
-using ChatHandle = std::unique_ptr<runnel_chat, decltype(&runnel_chat_close)>;
-
 TEST_F(Window, a_message_that_is_stopped_is_taken_back) {
   const auto session = open_session(model.get(), {{"temperature", "0"}});
-  runnel_chat* c = nullptr;
-  require(runnel_chat_open(session.get(), nullptr, &c));
-  const ChatHandle chat(c, runnel_chat_close);
+  const ChatHandle chat = open_chat(session.get());
+  runnel_chat* c = chat.get();
   const auto say = [c](const std::string& text) {
     return runnel_chat_say(c, text.data(), text.size(), 5, nullptr, nullptr, nullptr);
   };

@@ -18,6 +18,8 @@ using Config = std::unique_ptr<runnel_config, decltype(&runnel_config_free)>;
 using ModelHandle = std::unique_ptr<runnel_model, decltype(&runnel_model_close)>;
 using SessionHandle = std::unique_ptr<runnel_session, decltype(&runnel_session_close)>;
 
+using ChatHandle = std::unique_ptr<runnel_chat, decltype(&runnel_chat_close)>;
+
 inline void require(runnel_status status) {
   if (status != RUNNEL_OK) throw std::runtime_error(runnel_last_error());
 }
@@ -40,6 +42,12 @@ inline SessionHandle open_session(const runnel_model* model, const Settings& set
   runnel_session* s = nullptr;
   require(runnel_session_open(model, config(settings).get(), &s));
   return {s, runnel_session_close};
+}
+
+inline ChatHandle open_chat(runnel_session* session) {
+  runnel_chat* c = nullptr;
+  require(runnel_chat_open(session, nullptr, &c));
+  return {c, runnel_chat_close};
 }
 
 inline std::vector<std::int32_t> tokenize(const runnel_model* model, const std::string& text,
