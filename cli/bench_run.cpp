@@ -120,7 +120,7 @@ class Benchmark {
     return open_session(model_, with_window.get());
   }
 
-  std::int64_t n_sinks() const { return std::stoll(runnel_config_get(settings_.config().get(), "sinks")); }
+  std::int64_t n_sinks() const { return n_sinks_of(settings_.config().get()); }
 
   // That a token reads which sees so many.
   std::int64_t cache_bytes(std::int64_t n_seen) const {

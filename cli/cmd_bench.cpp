@@ -51,7 +51,7 @@ Opened open_and_time(const BenchOptions& options, const runnel_config* config) {
 }
 
 void check_depth(const BenchPlan& plan, const runnel_config* config) {
-  const std::int64_t n_sinks = std::stoll(runnel_config_get(config, "sinks"));
+  const std::int64_t n_sinks = n_sinks_of(config);
   if (plan.depth == 0 || plan.depth > n_sinks) return;
   throw UsageError("--depth: expected more than the " + std::to_string(n_sinks) + " sinks, got " +
                    std::to_string(plan.depth));

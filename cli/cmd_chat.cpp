@@ -1,5 +1,4 @@
 // runnel chat: a conversation, on a terminal or line by line through pipes.
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -128,9 +127,7 @@ constexpr ChatCommand commands[] = {
 bool show_help(Conversation&, const std::string&) {
   std::string text;
   for (const ChatCommand& command : commands) {
-    std::string line = std::string(command.name) + " " + command.argument;
-    line.resize(std::max<std::size_t>(line.size() + 1, 24), ' ');
-    text += line + command.help + "\n";
+    text += left_aligned(std::string(command.name) + " " + command.argument + " ", 24) + command.help + "\n";
   }
   text += "A line that ends in \\ goes on in the next. Ctrl-C stops an answer; again, or Ctrl-D, leaves.";
   write_note(text);

@@ -9,6 +9,7 @@
 #include "interrupt.h"
 #include "json.h"
 #include "options.h"
+#include "session_notes.h"
 
 namespace cli {
 namespace {
@@ -58,9 +59,7 @@ void feed_prompt(runnel_session* session, const std::vector<std::int32_t>& token
     feed(session, tokens.data(), tokens.size());
   else
     feed_with_progress(session, tokens, "prompt");
-  if (const std::int64_t n = runnel_session_stat(session, RUNNEL_STAT_EVICTED); n > 0)
-    write_note("[the window could not hold all of the prompt: " + with_commas(n) +
-               " of its tokens are no longer seen]");
+  note_unseen("prompt", runnel_session_stat(session, RUNNEL_STAT_EVICTED));
 }
 
 Json report(const GenerateOptions& options, const std::string& prompt, const std::string& text,

@@ -130,9 +130,7 @@ Json model_report(const runnel_model* model, const std::string& path, const runn
 
 // "  name            text"
 std::string row(std::string_view name, const std::string& text) {
-  std::string line = "  " + std::string(name);
-  line.resize(std::max<std::size_t>(line.size() + 1, 18), ' ');
-  return line + one_line(text) + "\n";
+  return left_aligned("  " + std::string(name) + " ", 18) + one_line(text) + "\n";
 }
 
 std::string machine_text(const Json& machine) {

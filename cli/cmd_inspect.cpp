@@ -1,7 +1,6 @@
 // runnel inspect: what is inside a model while it reads. Massive activations, attention sinks, the cost of
 // int8.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -56,7 +55,7 @@ struct Result {
   Model model;
   std::vector<std::int32_t> tokens;
   std::unique_ptr<Inspection> inspection;
-  std::size_t n_layer = 0, n_head = 0, n_sinks = 0;
+  std::size_t n_layer, n_head;
   std::vector<Outlier> massive, ffn;
 };
 
@@ -70,18 +69,17 @@ Result inspect(const InspectOptions& options) {
   const bool has_text = options.text.text_option->count() > 0 || options.text.file_option->count() > 0;
   const std::string text = has_text || !options.model.empty() ? options.text.read() : own_text;
   const std::string path = model_or_bundled(options.model);
-  Result result{open_model(path, config.get()), {}, nullptr, 0, 0, 0, {}, {}};
+  Result result{open_model(path, config.get()), {}, nullptr, 0, 0, {}, {}};
   const runnel_model* model = result.model.get();
   result.tokens = tokenize(model, text, RUNNEL_ADD_BOS | RUNNEL_PARSE_SPECIAL);
   if (result.tokens.size() > static_cast<std::size_t>(options.max_tokens))
     result.tokens.resize(static_cast<std::size_t>(options.max_tokens));
-  const std::int64_t n_sinks = std::stoll(runnel_config_get(config.get(), "sinks"));
+  const std::int64_t n_sinks = n_sinks_of(config.get());
   if (n_sinks < 1) throw UsageError("--sinks: expected 1 or more, whose attention is to be shown, got 0");
   if (result.tokens.size() <= static_cast<std::size_t>(n_sinks)) {
     throw UsageError("the text has " + std::to_string(result.tokens.size()) +
                      " tokens; expected more than the sinks (" + std::to_string(n_sinks) + ")");
   }
-  result.n_sinks = static_cast<std::size_t>(n_sinks);
   result.n_layer = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_LAYER));
   result.n_head = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_HEAD));
   result.inspection = std::make_unique<Inspection>(result.n_layer, result.n_head);
@@ -132,13 +130,14 @@ std::string sink_line(const Result& r) {
   const auto at = [&](double share) {
     return fixed(100 * masses[static_cast<std::size_t>(share * static_cast<double>(masses.size() - 1))], 0);
   };
-  return "half of the " + std::to_string(masses.size()) + " heads give " + (r.n_sinks > 1 ? "them " : "it ") +
-         at(0.25) + " to " + at(0.75) + " % of their attention (least " + at(0) + ", middle " + at(0.5) +
-         ", most " + at(1) + ")";
+  return "half of the " + std::to_string(masses.size()) + " heads give " +
+         (r.inspection->n_sinks() > 1 ? "them " : "it ") + at(0.25) + " to " + at(0.75) +
+         " % of their attention (least " + at(0) + ", middle " + at(0.5) + ", most " + at(1) + ")";
 }
 
 std::string sinks_text(const Result& r) {
-  if (r.n_sinks > 1) return "sinks, tokens 0 to " + std::to_string(r.n_sinks - 1);
+  const std::size_t n_sinks = r.inspection->n_sinks();
+  if (n_sinks > 1) return "sinks, tokens 0 to " + std::to_string(n_sinks - 1);
   return "sink, token 0 \"" + one_line(token_text(r.model.get(), r.tokens[0])) + "\"";
 }
 
@@ -271,14 +270,6 @@ int run_inspect(const InspectOptions& options) {
   return exit_ok;
 }
 
-std::string check_ratio(const std::string& text) {
-  double ratio = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, status] = std::from_chars(text.data(), end, ratio);
-  if (status == std::errc{} && stop == end && ratio >= 2 && ratio <= 1e9) return {};
-  return "expected a number from 2 to 1000000000, got \"" + text.substr(0, 40) + "\"";
-}
-
 }  // namespace
 
 void add_inspect(CLI::App& app, Run& run) {
@@ -296,7 +287,7 @@ void add_inspect(CLI::App& app, Run& run) {
       ->type_name("N");
   command
       .add_option("--ratio", options->ratio, "how many times the median stands out, 2 or more; default 30")
-      ->check(CLI::Validator(check_ratio, ""))
+      ->check(number(2, 1e9))
       ->type_name("R");
   command.add_flag("--json", options->json, "all figures, for a script");
   options->settings.add_to(command, SettingOptions::Which::evaluation);

@@ -16,6 +16,7 @@
 #include "json.h"
 #include "options.h"
 #include "output_file.h"
+#include "session_notes.h"
 #include "stream_comparison.h"
 #include "stream_reading.h"
 #include "tally.h"

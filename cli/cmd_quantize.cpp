@@ -27,7 +27,7 @@ struct QuantizeOptions {
   std::string in, out;
   std::string type = "i8";
   std::string calibrate;  // path
-  std::string threads;    // "": the default
+  SettingOptions settings;
 };
 
 std::int64_t file_bytes(const std::string& path) {
@@ -37,8 +37,7 @@ std::int64_t file_bytes(const std::string& path) {
 }
 
 int run_quantize(const QuantizeOptions& options) {
-  const Config config = new_config();
-  if (!options.threads.empty()) set_setting(config.get(), "threads", options.threads);
+  const Config config = options.settings.config();
   const std::string calibration = options.calibrate.empty() ? std::string() : read_text(options.calibrate);
   if (!options.calibrate.empty() && calibration.empty())
     throw Failure("the calibration text " + options.calibrate + " is empty");
@@ -72,9 +71,7 @@ void add_quantize(CLI::App& app, Run& run) {
                   "text that shows what the model reads, for i8; \"-\" is standard input")
       ->type_name("FILE")
       ->check(named());
-  command.add_option("-t,--threads", options->threads, "threads; default one for each performance core")
-      ->type_name("N")
-      ->check(named());
+  options->settings.add_to(command, {"threads"});
   command.callback([options, &run] { run = [options] { return run_quantize(*options); }; });
 }
 

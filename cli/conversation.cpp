@@ -8,6 +8,7 @@
 #include "console.h"
 #include "errors.h"
 #include "interrupt.h"
+#include "session_notes.h"
 
 namespace cli {
 namespace {
@@ -49,7 +50,7 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
   const std::int64_t reread_before = stat(RUNNEL_STAT_REREAD_TOKENS);
   bool line_open = false, is_read = !says;
   const auto on_text = [&](std::string_view text) {
-    if (!is_read) tell_what_is_unseen();
+    if (!is_read) note_unseen("message", stat(RUNNEL_STAT_UNSEEN));
     is_read = true;
     transcript_.add_answer(text);
     write_model_text(text);
@@ -63,7 +64,7 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
     const runnel_finish finish = generating(on_text, call);
     end_line();
     transcript_.end_turn();
-    if (!is_read && finish != RUNNEL_FINISH_STOPPED) tell_what_is_unseen();
+    if (!is_read && finish != RUNNEL_FINISH_STOPPED) note_unseen("message", stat(RUNNEL_STAT_UNSEEN));
     note_reread(stat(RUNNEL_STAT_REREAD_TOKENS) - reread_before);
     return interrupted() ? RUNNEL_FINISH_STOPPED : finish;
   } catch (const Failure& failure) {
@@ -71,12 +72,6 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
     transcript_.remark(failure.what());
     throw;
   }
-}
-
-void Conversation::tell_what_is_unseen() const {
-  if (const std::int64_t n = stat(RUNNEL_STAT_UNSEEN); n > 0)
-    write_note("[the window could not hold all of the message: " + with_commas(n) +
-               " of its tokens are no longer seen]");
 }
 
 runnel_finish Conversation::answer(const Call& call, bool says) {

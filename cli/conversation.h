@@ -53,7 +53,6 @@ class Conversation {
   using Call = std::function<runnel_status(runnel_text_fn, void* user, runnel_finish* finish)>;
   runnel_finish stream(const Call& call, bool says = false);
   runnel_finish answer(const Call& call, bool says);
-  void tell_what_is_unseen() const;
   std::int64_t stat(runnel_stat which) const { return runnel_session_stat(session_.get(), which); }
 
   ConversationOptions options_;

@@ -57,6 +57,7 @@ class Inspection {
 
   const PeakMap& stream() const { return stream_; }
   const PeakMap& ffn_hidden() const { return ffn_hidden_; }
+  std::size_t n_sinks() const { return n_sinks_; }  // of the session that is watched
   // Mean share of the attention of a head that goes to the sinks, over the tokens behind them.
   double sink_mass(std::size_t layer, std::size_t head) const;
   // Relative error (root mean square) of the activations of a layer in int8.

@@ -2,7 +2,6 @@
 
 #include <exception>
 
-#include "console.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "progress.h"
@@ -82,20 +81,6 @@ std::string token_text(const runnel_model* model, std::int32_t token) {
 }
 
 std::string isa_name(const std::string& setting) { return setting.empty() ? runnel_isa() : setting; }
-
-void note_reread(std::int64_t n_tokens) {
-  if (n_tokens > 0)
-    write_note("[the window was full: " + with_commas(n_tokens) +
-               " tokens were read again, since this model has learned positions]");
-}
-
-void note_untrained_window(const runnel_model* model, const runnel_session* session) {
-  const std::int64_t size = runnel_session_stat(session, RUNNEL_STAT_CACHE_SIZE);
-  const std::int64_t trained = runnel_model_fact(model, RUNNEL_N_CTX_TRAIN);
-  if (trained <= 0 || size <= trained) return;
-  write_note("[the window lets the model see " + with_commas(size) + " tokens at once; it was trained on " +
-             with_commas(trained) + ", and what it makes of more is likely to be worse]");
-}
 
 std::size_t vocabulary_size(const runnel_model* model) {
   return static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_VOCAB));

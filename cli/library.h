@@ -39,12 +39,6 @@ std::int32_t bos_of(const runnel_model* model);  // that a text begins with; -1:
 // The kernels that a setting "isa" means.
 std::string isa_name(const std::string& setting);
 
-// Tells of a session that sees more tokens than its model was trained on.
-void note_untrained_window(const runnel_model* model, const runnel_session* session);
-
-// Tells how many tokens were read again, if any: learned positions are not read again in silence.
-void note_reread(std::int64_t n_tokens);
-
 // Called with each piece of text; false ends the generation.
 using OnText = std::function<bool(std::string_view text)>;
 

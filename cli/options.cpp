@@ -187,6 +187,10 @@ Config SettingOptions::config() const {
   return config;
 }
 
+std::int64_t n_sinks_of(const runnel_config* config) {
+  return std::stoll(runnel_config_get(config, "sinks"));
+}
+
 std::vector<std::int32_t> parse_tokens(const std::string& text) {
   std::vector<std::int32_t> tokens;
   for (const std::string& piece : CLI::detail::split(text, ',')) {
@@ -210,16 +214,29 @@ CLI::Validator named() {
   return CLI::Validator(validate, "");
 }
 
-CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
-  const auto validate = [low, high](const std::string& text) -> std::string {
-    std::int64_t value = 0;
+namespace {
+
+// Not NaN, which lies in no range.
+template <class Number>
+CLI::Validator in_range(Number low, Number high, const std::string& expected) {
+  const auto validate = [low, high, expected](const std::string& text) -> std::string {
+    Number value = 0;
     const char* end = text.data() + text.size();
     const auto [stop, status] = std::from_chars(text.data(), end, value);
     if (status == std::errc{} && stop == end && value >= low && value <= high) return {};
-    return "expected a whole number from " + std::to_string(low) + " to " + std::to_string(high) +
-           ", got \"" + text.substr(0, 40) + "\"";
+    return "expected " + expected + ", got \"" + text.substr(0, 40) + "\"";
   };
   return CLI::Validator(validate, "");
+}
+
+}  // namespace
+
+CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
+  return in_range(low, high, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+}
+
+CLI::Validator number(double low, double high) {
+  return in_range(low, high, "a number from " + fixed(low, 0) + " to " + fixed(high, 0));
 }
 
 }  // namespace cli

@@ -59,6 +59,9 @@ class SettingOptions {
 // Stores a value that a user gave; UsageError with the library's message when it is bad.
 void set_setting(runnel_config* config, const std::string& name, const std::string& value);
 
+// The setting "sinks".
+std::int64_t n_sinks_of(const runnel_config* config);
+
 // "--top-k" for "top_k", and back: "top_k" for "top-k", "temperature" for "temp".
 std::string option_name(const std::string& setting);
 std::string setting_name(std::string option);
@@ -69,8 +72,9 @@ std::vector<std::int32_t> parse_tokens(const std::string& text);
 // Checks that there is a name: an empty one is a variable that a script forgot to set.
 CLI::Validator named();
 
-// Checks an option's value; the limits are inclusive.
+// Check an option's value; the limits are inclusive.
 CLI::Validator whole_number(std::int64_t low, std::int64_t high);
+CLI::Validator number(double low, double high);
 constexpr std::int64_t most_tokens = 1'000'000'000'000'000;
 
 }  // namespace cli

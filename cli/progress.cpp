@@ -65,14 +65,13 @@ void Progress::draw(double seconds, std::int64_t done, std::string_view note) co
   const std::string left = time_text(seconds_left) + " left";
   const std::string all = counts + rate_text(per_second) + "/s  " + left;
 
-  // A line that goes on in the next cannot be erased. " 100 %  " stands between label and text, a bar before
-  // it.
-  const auto columns = static_cast<std::size_t>(std::max(terminal_columns(), 12)) - 1;
-  const std::string label = label_.substr(0, columns - 8);
+  // A line that goes on in the next cannot be erased. Of its cells " 100 %  " takes 8, and a bar a blank.
+  const auto columns = static_cast<std::size_t>(std::max(terminal_columns(), 12)) - 1 - 8;
+  const std::string label = label_.substr(0, columns);
+  const std::size_t room = columns - label.size();
   const std::string text =
-      fitting({all + (note.empty() ? "" : "  " + std::string(note)), all, counts + left, left},
-              columns - 8 - label.size());
-  const int n_cells = std::clamp(static_cast<int>(columns - 9 - label.size() - text.size()), 0, 30);
+      fitting({all + (note.empty() ? "" : "  " + std::string(note)), all, counts + left, left}, room);
+  const int n_cells = std::clamp(static_cast<int>(room - text.size()) - 1, 0, 30);
   const int n_full = static_cast<int>(std::lround(fraction * n_cells));
   std::string bar;
   for (int i = 0; i < n_cells; ++i) bar += i < n_full ? "━" : "─";

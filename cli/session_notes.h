@@ -1,0 +1,18 @@
+// What people are told on standard error of what a session's window does to a text.
+#pragma once
+#include <cstdint>
+
+#include "runnel/runnel.h"
+
+namespace cli {
+
+// Of a session that sees more tokens than its model was trained on.
+void note_untrained_window(const runnel_model* model, const runnel_session* session);
+
+// How many tokens of what was read ("prompt", "message") the window could not hold, if any.
+void note_unseen(const char* what, std::int64_t n_tokens);
+
+// How many tokens were read again, if any: learned positions are not read again in silence.
+void note_reread(std::int64_t n_tokens);
+
+}  // namespace cli
