@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "lib/token/special_split.h"
-
 namespace runnel {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const GgufFile& file) {
@@ -54,7 +52,7 @@ Result<void> Tokenizer::append_pieces(std::span<const TextPiece> pieces, bool ad
     return {};
   };
   for (const TextPiece& piece : pieces) {
-    for (const Fragment& fragment : split_at_specials(piece.text, vocab_, piece.markup)) {
+    for (const Fragment& fragment : specials_.split(piece.text, piece.markup)) {
       if (fragment.token < 0) {
         plain += fragment.text;
         continue;

@@ -11,6 +11,7 @@
 
 #include "lib/io/gguf.h"
 #include "lib/result.h"
+#include "lib/token/special_split.h"
 #include "lib/token/utf8.h"
 #include "lib/token/vocab.h"
 
@@ -58,7 +59,7 @@ class Tokenizer {
   Token find(std::string_view text) const { return vocab_.index.find(text); }  // spelled exactly so; -1: none
 
  protected:
-  explicit Tokenizer(Vocab vocab) : vocab_(std::move(vocab)) {}
+  explicit Tokenizer(Vocab vocab) : vocab_(std::move(vocab)), specials_(vocab_) {}
 
   // Appends the ids of a stretch of text without special tokens, not empty. after_special: the text starts
   // here, or a special token stands before it.
@@ -70,6 +71,7 @@ class Tokenizer {
   Result<void> append_pieces(std::span<const TextPiece> pieces, bool add_bos, std::vector<Token>& out) const;
 
   Vocab vocab_;
+  SpecialSplitter specials_;
   Token begins_with_ = -1;  // put around a text with RUNNEL_ADD_BOS; -1: nothing
   Token ends_with_ = -1;
   bool adds_space_prefix_ = false;  // encode_text() puts a space in front that decode_all() takes away

@@ -172,15 +172,24 @@ class VocabLoader {
     return {};
   }
 
-  void sort_partition_ids() {
+  Result<void> find_partition_ids() {
+    constexpr std::size_t max_bytes = std::size_t{1}
+                                      << 24;  // what finds them takes memory many times of that
+    std::size_t n_bytes = 0;
     for (std::size_t i = 0; i < vocab_.size(); ++i) {
       const auto id = static_cast<Token>(i);
       if (vocab_.has(id, token_control | token_user_defined | token_unknown) && !vocab_.texts[i].empty()) {
         vocab_.partition_ids.push_back(id);
+        n_bytes += vocab_.texts[i].size();
       }
     }
+    if (n_bytes > max_bytes)
+      return error(RUNNEL_BAD_FILE,
+                   "%s: the special tokens of tokenizer.ggml.tokens have %zu bytes, expected %zu at most",
+                   file_.name().c_str(), n_bytes, max_bytes);
     std::stable_sort(vocab_.partition_ids.begin(), vocab_.partition_ids.end(),
                      [this](Token a, Token b) { return vocab_.text(a).size() > vocab_.text(b).size(); });
+    return {};
   }
 
  private:
@@ -243,7 +252,7 @@ Result<Vocab> Vocab::load(const GgufFile& file, const VocabDefaults& defaults) {
   RUNNEL_TRY(loader.load_tables());
   RUNNEL_TRY(loader.load_special_ids(defaults));
   RUNNEL_TRY(loader.find_ends());
-  loader.sort_partition_ids();
+  RUNNEL_TRY(loader.find_partition_ids());
   RUNNEL_TRY(loader.find_stripping());
   return vocab;
 }

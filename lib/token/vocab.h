@@ -58,8 +58,8 @@ struct Vocab {
   Token bos = -1, eos = -1, eot = -1, eom = -1, unk = -1, sep = -1;
   bool add_bos = false, add_eos = false;
   std::vector<Token> end_ids;  // tokens that end generation, sorted
-  std::vector<Token>
-      partition_ids;  // control, unknown and user-defined tokens: longest text first, then by id
+  // Control, unknown and user-defined tokens: longest text first, then by id.
+  std::vector<Token> partition_ids;
 };
 
 // The byte that "<0x0A>" and its kin stand for; -1 for any other text.

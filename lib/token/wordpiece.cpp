@@ -1,7 +1,8 @@
 // WordPiece (BERT: google-research/bert, tokenization.py): the text is lowercased, stripped of accents and
 // cut into words, each of which is covered from the left with the longest tokens there are, or else becomes
-// the unknown token. In GGUF a word's first token starts with U+2581, where BERT's own list marks the others
-// with ##.
+// the unknown token. So do longer words than models are trained with (transformers,
+// max_input_chars_per_word). In GGUF a word's first token starts with U+2581, where BERT's own list marks the
+// others with ##.
 #include <algorithm>
 
 #include "lib/token/tokenizer.h"
@@ -12,6 +13,12 @@ namespace {
 
 constexpr VocabDefaults kDefaults = {
     .bos = 101, .eos = -1, .unk = 100, .sep = 102, .add_bos = true, .add_eos = false};
+
+constexpr std::ptrdiff_t max_word_characters = 100;
+
+std::ptrdiff_t n_characters(std::string_view utf8) {
+  return std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xC0) != 0x80; });
+}
 
 struct Normalizer {
   bool lowercase;
@@ -62,7 +69,8 @@ class WordPieceTokenizer final : public Tokenizer {
 
   void put_word(std::string_view word, std::vector<Token>& out) const {
     const std::size_t n_before = out.size();
-    while (!word.empty()) {
+    const bool is_too_long = n_characters(word) > 1 + max_word_characters;  // with the mark in front
+    while (!word.empty() && !is_too_long) {
       Token token = -1;
       std::size_t n = std::min(word.size(), vocab_.max_token_bytes);
       while (n > 0 && (token = vocab_.index.find(word.substr(0, n))) < 0) --n;

@@ -263,6 +263,25 @@ TEST(WordPiece, LongestTokensFirst) {
   EXPECT_EQ(t.decode({1, 3, 8, 9, 6, 2}), "hello world !");
 }
 
+TEST(WordPiece, KnowsNoWordOfMoreThanAHundredCharacters) {
+  const LoadedTokenizer t(wordpiece());
+  const auto with_ends = [](std::string word, int n) {
+    while (n-- > 0) word += "lo";
+    return word;
+  };
+  Tokens longest = {10};
+  longest.resize(49, 4);
+  EXPECT_EQ(t.encode(with_ends("hell", 48)), longest);
+  EXPECT_EQ(t.encode(with_ends("hello", 48) + " hello"), (Tokens{0, 3}));
+  const std::string zhe = "\xD0\xB6";  // two bytes
+  const LoadedTokenizer cyrillic(vocabulary("bert", {"[UNK]", space + zhe, zhe})
+                                     .add("tokenizer.ggml.unknown_token_id", std::uint32_t{0}));
+  std::string word;
+  for (int i = 0; i < 100; ++i) word += zhe;
+  EXPECT_EQ(cyrillic.encode(word).size(), 100U);
+  EXPECT_EQ(cyrillic.encode(word + zhe).size(), 1U);
+}
+
 TEST(WordPiece, NormalisesCaseAccentsAndControls) {
   const LoadedTokenizer t(wordpiece());
   ASSERT_TRUE(t) << t.error().message;

@@ -1,12 +1,14 @@
 // Damaged vocabularies, and texts that would be slow or wrong in careless hands.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <random>
 #include <set>
 
 #include "lib/token/merge_table.h"
+#include "lib/token/special_split.h"
 #include "lib/token/token_index.h"
 #include "tokenizer_fixture.h"
 
@@ -263,7 +265,12 @@ TEST_F(LongText, OfTheOtherKinds) {
   const LoadedTokenizer wordpiece(
       vocabulary("bert", {space + "a", "a", "aa"}).add("tokenizer.ggml.unknown_token_id", std::uint32_t{0}));
   for (const std::string& unit : units) expect_linear(spm, unit, "spm");
-  for (const std::string unit : {"a", "a ", "!", "\xE4\xB8\xAD"}) expect_linear(wordpiece, unit, "wordpiece");
+  const LoadedTokenizer with_long_token(vocabulary("bert", {space + "a", "a", std::string(40'000, 'a') + "b"})
+                                            .add("tokenizer.ggml.unknown_token_id", std::uint32_t{0}));
+  for (const std::string unit : {"a", "a ", "!", "\xE4\xB8\xAD"}) {
+    expect_linear(wordpiece, unit, "wordpiece");
+    expect_linear(with_long_token, unit, "wordpiece with a long token");
+  }
 }
 
 TEST_F(LongText, OfManySpecials) {
@@ -278,6 +285,127 @@ TEST_F(LongText, OfManySpecials) {
   std::string text;
   for (int i = 0; i < 2000; ++i) text += "<|special " + std::to_string(i) + "|>";
   EXPECT_EQ(t.encode(text, RUNNEL_PARSE_SPECIAL).size(), 2000U);
+}
+
+// Specials that are found at every byte but never wholly, and many that start with each other.
+TEST_F(LongText, OfSpecialsThatNearlyMatch) {
+  Strings tokens = {"<unk>", std::string(12'000, 'a') + "b", "b" + std::string(12'000, 'a') + "c"};
+  for (int i = 0; i < 2000; ++i) tokens.push_back("a" + std::to_string(10'000 + i));
+  for (std::size_t n = 2; n < 300; ++n) tokens.push_back("b" + std::string(n, 'a'));
+  std::vector<std::int32_t> types(tokens.size(), user_defined);
+  types[0] = unknown;
+  const LoadedTokenizer t(vocabulary("llama", tokens, types));
+  for (const std::string unit : {"a", "ba", "a1", "baaa"}) expect_linear(t, unit, "specials");
+  expect_linear(t, "b" + std::string(500, 'a'), "specials");
+}
+
+// ---- specials all at once, against the definition: one after another, each in what the others have left
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+void cut_one(std::string_view text, Token token, const Vocab& vocab, std::vector<Fragment>& out) {
+  const std::string_view special = vocab.text(token);
+  while (!text.empty()) {
+    const std::size_t at = text.find(special);
+    std::string_view before = text.substr(0, at);
+    if (at != text.npos && vocab.has(token, token_strips_left)) {
+      while (!before.empty() && is_space(before.back())) before.remove_suffix(1);
+    }
+    if (!before.empty()) out.push_back({-1, before});
+    if (at == text.npos) return;
+    out.push_back({token, {}});
+    text.remove_prefix(at + special.size());
+    if (vocab.has(token, token_strips_right)) {
+      while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+    }
+  }
+}
+
+std::vector<Fragment> split_one_by_one(std::string_view text, const Vocab& vocab, bool parse_special) {
+  if (text.empty()) return {};
+  std::vector<Fragment> fragments = {{-1, text}};
+  for (const Token id : vocab.partition_ids) {
+    if (!parse_special && vocab.has(id, token_control | token_unknown)) continue;
+    std::vector<Fragment> next;
+    for (const Fragment& fragment : fragments) {
+      if (fragment.token >= 0) {
+        next.push_back(fragment);
+      } else {
+        cut_one(fragment.text, id, vocab, next);
+      }
+    }
+    fragments.swap(next);
+  }
+  return fragments;
+}
+
+// Where each fragment starts and ends in the text, too.
+std::string written(const std::vector<Fragment>& fragments, std::string_view text) {
+  std::string all;
+  for (const Fragment& fragment : fragments) {
+    if (fragment.token >= 0) {
+      all += "[" + std::to_string(fragment.token) + "]";
+    } else {
+      all += "(" + std::to_string(fragment.text.data() - text.data()) + "+" +
+             std::to_string(fragment.text.size()) + ")";
+    }
+  }
+  return all;
+}
+
+class RandomSpecials {
+ public:
+  explicit RandomSpecials(unsigned seed) : random_(seed) {}
+
+  std::string text(std::size_t longest, unsigned n_letters) {
+    std::string text;
+    for (auto n = random_() % (longest + 1); n > 0; --n) text += " abc\n"[random_() % n_letters];
+    return text;
+  }
+
+  // As Vocab::load() leaves it, as far as the splitter looks.
+  Vocab vocab(Strings& texts, std::size_t longest, unsigned n_letters) {
+    for (auto n = 1 + random_() % 14; n > 0; --n) texts.push_back(text(longest, n_letters));
+    Vocab vocab;
+    vocab.texts.assign(texts.begin(), texts.end());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      constexpr unsigned kinds[] = {token_control, token_user_defined, token_user_defined, token_unknown,
+                                    token_normal};
+      constexpr unsigned strips[] = {0, 0, token_strips_left, token_strips_right,
+                                     token_strips_left | token_strips_right};
+      const unsigned kind = kinds[random_() % 5];
+      vocab.attributes_of.push_back(static_cast<std::uint8_t>(kind | strips[random_() % 5]));
+      if (kind != token_normal && !texts[i].empty()) vocab.partition_ids.push_back(static_cast<Token>(i));
+    }
+    std::stable_sort(vocab.partition_ids.begin(), vocab.partition_ids.end(),
+                     [&vocab](Token a, Token b) { return vocab.text(a).size() > vocab.text(b).size(); });
+    return vocab;
+  }
+
+ private:
+  std::minstd_rand random_;
+};
+
+TEST(SpecialSplitter, IsAsOneAfterAnother) {
+  RandomSpecials random(13);
+  std::size_t n_fragments = 0;
+  for (unsigned i = 0; i < 12'000; ++i) {
+    const unsigned n_letters = 2 + i % 4;
+    Strings texts;
+    const Vocab vocab = random.vocab(texts, 1 + i % 7, n_letters);
+    const SpecialSplitter splitter(vocab);
+    for (int j = 0; j < 8; ++j) {
+      const std::string text = random.text(60, n_letters);
+      for (const bool parse_special : {false, true}) {
+        const std::vector<Fragment> found = splitter.split(text, parse_special);
+        const std::vector<Fragment> expected = split_one_by_one(text, vocab, parse_special);
+        ASSERT_EQ(written(found, text), written(expected, text))
+            << testing::PrintToString(text) << " by " << testing::PrintToString(texts);
+        n_fragments += found.size();
+      }
+    }
+  }
+  EXPECT_GT(n_fragments, 1'000'000U);
 }
 
 }  // namespace
