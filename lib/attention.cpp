@@ -33,6 +33,15 @@ std::vector<float> alibi_slopes(std::size_t n_head, float max_bias) {
 
 std::size_t n_splits(std::size_t n_slots) { return std::max<std::size_t>(1, divided_up(n_slots, split)); }
 
+std::size_t group_of(const Shape& shape) { return shape.n_head / shape.n_head_kv; }
+std::size_t max_rows_of(std::size_t group) { return std::max(group, tile_rows / group * group); }
+
+// Floats for the partial results of a split query.
+std::size_t n_partial(const Shape& shape, const CacheSize& size) {
+  const std::size_t splits = n_splits(static_cast<std::size_t>(size.n_prefix + size.window + size.batch));
+  return splits > 1 ? shape.n_head * splits * (shape.head_dim_v + 2) : 0;
+}
+
 // What any token of a run of tokens sees.
 Visible together(const Visible& a, const Visible& b) {
   return {std::min(a.prefix_begin, b.prefix_begin), std::max(a.prefix_end, b.prefix_end),
@@ -91,15 +100,21 @@ Unasked unasked_values(const simd::Kernels& kernels, const KeyRun& run, std::siz
 
 Attention::Attention(const Model& model, const simd::Kernels& kernels, const CacheSize& size,
                      std::size_t n_threads)
-    : model_(model), kernels_(kernels) {
+    : model_(model),
+      kernels_(kernels),
+      group_(group_of(model.shape())),
+      max_rows_(max_rows_of(group_)),
+      partial_(n_partial(model.shape(), size)) {
   const Shape& shape = model.shape();
-  group_ = shape.n_head / shape.n_head_kv;
-  max_rows_ = std::max(group_, tile_rows / group_ * group_);
   if (model.family().positions == Positions::alibi)
     slopes_ = alibi_slopes(shape.n_head, shape.alibi_max_bias);
   resize_team(n_threads);
-  const std::size_t splits = n_splits(static_cast<std::size_t>(size.n_prefix + size.window + size.batch));
-  if (splits > 1) partial_.resize(shape.n_head * splits * (shape.head_dim_v + 2));
+}
+
+std::size_t Attention::n_bytes(const Model& model, const CacheSize& size, std::size_t n_threads) {
+  const Shape& shape = model.shape();
+  const std::size_t row = 2 * shape.head_dim + score_stride + shape.head_dim_v + 4;  // of Scratch, in floats
+  return (n_threads * max_rows_of(group_of(shape)) * row + n_partial(shape, size)) * sizeof(float);
 }
 
 void Attention::resize_team(std::size_t n_threads) {
@@ -111,6 +126,8 @@ void Attention::resize_team(std::size_t n_threads) {
     s.mixed.resize(max_rows_ * model_.shape().head_dim_v);
     s.max.resize(max_rows_);
     s.sum.resize(max_rows_);
+    s.prefix_max.resize(max_rows_);
+    s.prefix_sum.resize(max_rows_);
   }
 }
 

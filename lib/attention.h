@@ -24,6 +24,7 @@ struct Queries {
 class Attention {
  public:
   Attention(const Model& model, const simd::Kernels& kernels, const CacheSize& size, std::size_t n_threads);
+  static std::size_t n_bytes(const Model& model, const CacheSize& size, std::size_t n_threads);
 
   // out: [n_tok, n_head * head_dim_v]. All threads of the team take part; ends in a barrier.
   void run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,

@@ -31,6 +31,7 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       rope_(std::move(rope)),
       attention_(model, kernels, size, n_threads),
       scratch_(n_threads, LinearScratch(model.weight_kinds(), widest(model.shape()))),
+      last_hidden_(model.shape().n_embd),
       x_(rows_if(true, size), model.shape().n_embd),
       h_(rows_if(true, size), model.shape().n_embd),
       h2_(rows_if(model.family().parallel_ffn, size), model.shape().n_embd),
@@ -55,19 +56,18 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
 
 std::int64_t Forward::n_bytes(const Model& model, const CacheSize& size, std::size_t n_threads) {
   const Shape& s = model.shape();
-  const double batch = static_cast<double>(size.batch);
-  const double row = static_cast<double>(3 * s.n_embd + 2 * s.n_embd_q() + s.n_embd_k() + s.n_embd_v() +
-                                         s.n_embd_attn() + 2 * s.n_ff + 2 * s.head_dim);
-  const double logits =
-      static_cast<double>(n_logit_rows(s, static_cast<std::size_t>(size.batch)) * s.n_vocab);
-  const auto scratch =
-      static_cast<std::int64_t>(n_threads * LinearScratch::n_bytes(model.weight_kinds(), widest(s)));
-  const auto n_tok = static_cast<std::size_t>(size.batch);
-  const std::int64_t int8 =
-      n_tok >= model.weight_kinds().int8_from()
-          ? Int8Buffer::n_bytes(n_tok, s.n_embd) + Int8Buffer::n_bytes(n_tok, widest_hidden(s))
-          : 0;
-  return static_cast<std::int64_t>(4 * (batch * row + logits)) + scratch + int8;
+  const auto batch = static_cast<std::size_t>(size.batch);
+  const bool is_mixture = s.n_expert > 0;
+  const std::size_t row = (2 + (model.family().parallel_ffn ? 1 : 0) + (is_mixture ? 2 : 0)) * s.n_embd +
+                          2 * s.n_embd_q() + s.n_embd_k() + s.n_embd_v() + s.n_embd_attn() + 2 * s.n_ff +
+                          s.n_expert + 2 * s.head_dim;  // at most so many are rotated
+  std::size_t n = (batch * row + s.n_embd + n_logit_rows(s, batch) * s.n_vocab) * sizeof(float);
+  if (is_mixture) n += Routing::n_bytes(batch, s.n_expert);
+  if (batch >= model.weight_kinds().int8_from())
+    n += Int8Buffer::n_bytes(batch, s.n_embd) + Int8Buffer::n_bytes(batch, widest_hidden(s));
+  n += n_threads * LinearScratch::n_bytes(model.weight_kinds(), widest(s));
+  n += Attention::n_bytes(model, size, n_threads);
+  return static_cast<std::int64_t>(n);
 }
 
 void Forward::resize_team(std::size_t n_threads) {
@@ -79,20 +79,27 @@ std::int64_t Forward::position(std::size_t t) const noexcept {
   return cache_->position() + static_cast<std::int64_t>(t);
 }
 
-void Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens) noexcept {
+bool Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens,
+                  const std::atomic<bool>* stop) noexcept {
   cache_ = &cache;
   tokens_ = tokens;
+  stop_ = stop;
+  is_given_up_ = false;
   const std::int64_t last = position(tokens.size() - 1);
   has_evicted_ = cache.cache_position(last) != last;
   team.run([&](Thread& thread) {
     embed(thread);
-    for (std::size_t i = 0; i < model_.shape().n_layer; ++i) layer(thread, i);
+    for (std::size_t i = 0; i < model_.shape().n_layer && !is_given_up_; ++i) layer(thread, i);
+    if (is_given_up_) return;
     norm(thread, model_.weights().output_norm, x_, h_);
     prepare(thread, h_, tokens_.size(), int8_in_);
     thread.barrier();
     show(thread, Site::stream, model_.shape().n_layer, x_, x_.n_cols);
     show(thread, Site::output_in, model_.shape().n_layer, h_, h_.n_cols);
   });
+  if (is_given_up_) return false;
+  std::copy_n(h_.row(tokens.size() - 1), h_.n_cols, last_hidden_.data());
+  return true;
 }
 
 void Forward::set_observer(Observer* observer) {
@@ -134,6 +141,13 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
   return logits_.data();
 }
 
+const float* Forward::last_logits(Team& team) noexcept {
+  tokens_ = tokens_.first(1);
+  std::copy_n(last_hidden_.data(), h_.n_cols, h_.row(0));
+  team.run([&](Thread& thread) { prepare(thread, h_, 1, int8_in_); });
+  return logits(team, 0, 1);
+}
+
 void Forward::embed(Thread& thread) noexcept {
   const Weights& w = model_.weights();
   const Range tokens = thread.split(tokens_.size());
@@ -169,6 +183,7 @@ void Forward::layer(Thread& thread, std::size_t i) noexcept {
   thread.barrier();
   show(thread, Site::stream, i, x_, x_.n_cols);
   show(thread, Site::attn_in, i, h_, h_.n_cols);
+  if (stop_ && thread.index() == 0) is_given_up_ = stop_->load(std::memory_order_relaxed);
   attention(thread, i, attn_input);
   add_to_stream(thread, w.attn_post_norm);
 

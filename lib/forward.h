@@ -1,7 +1,7 @@
 // The forward pass: tokens in, hidden states and logits out. One parallel region a batch.
 #pragma once
+#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,16 +23,21 @@ class Forward {
   Forward(const Model& model, const simd::Kernels& kernels, Rope rope, const CacheSize& size,
           std::size_t n_threads);
 
+  // What that takes.
   static std::int64_t n_bytes(const Model& model, const CacheSize& size, std::size_t n_threads);
 
-  // Reads tokens at the cache's position (which it does not advance). Ids are in range, n <= batch.
-  void run(Team& team, KvCache& cache, std::span<const Token> tokens) noexcept;
+  // Reads tokens at the cache's position (which it does not advance). Ids are in range, n <= batch. False:
+  // `stop` became true and the batch was given up after some layer, with part of its keys and values stored.
+  bool run(Team& team, KvCache& cache, std::span<const Token> tokens,
+           const std::atomic<bool>* stop = nullptr) noexcept;
 
   // Shows what later runs compute; null: nothing. Borrowed.
   void set_observer(Observer* observer);
 
   // Logits of tokens [begin, end) of the last batch, end - begin <= max_logits(): [end - begin, n_vocab].
   const float* logits(Team& team, std::size_t begin, std::size_t end) noexcept;
+  // Those of the last token of the last run that was not given up, [n_vocab].
+  const float* last_logits(Team& team) noexcept;
   // Those of an earlier run, [n_vocab] as bytes; a copy that lasts until the next call of logits().
   const float* restore_logits(std::span<const std::byte> row) noexcept;
   std::size_t max_logits() const { return logits_.size() / model_.shape().n_vocab; }
@@ -86,21 +91,24 @@ class Forward {
   Observer* observer_ = nullptr;
   std::vector<LinearScratch> scratch_;  // one a thread
 
-  KvCache* cache_ = nullptr;  // of the batch at hand, as are the next two
+  KvCache* cache_ = nullptr;  // of the batch at hand, as are the next ones
   std::span<const Token> tokens_;
+  const std::atomic<bool>* stop_ = nullptr;  // or null
+  bool is_given_up_ = false;                 // written by thread 0, and read a barrier later
   bool has_evicted_ = false;  // whether queries meet the prefix at another position than their own
 
-  Buffer x_;   // the residual stream [batch, n_embd]
-  Buffer h_;   // its normalised form, then what a block adds to it
-  Buffer h2_;  // a parallel layer's second norm
+  AlignedVector<float> last_hidden_;  // [n_embd] what the output matrix reads for last_logits()
+  Buffer x_;                          // the residual stream [batch, n_embd]
+  Buffer h_;                          // its normalised form, then what a block adds to it
+  Buffer h2_;                         // a parallel layer's second norm
   Buffer q_, q_prefix_, k_, v_, attended_;
   Buffer gate_, up_;
   Buffer expert_;  // one expert's tokens
   Buffer experts_out_;
   Buffer router_;
   Routing routing_;
-  Int8Buffer int8_in_,
-      int8_hidden_;                // of what a block reads, and of what is in its middle; where reads_int8()
+  // Of what a block reads, and of what is in its middle; where reads_int8().
+  Int8Buffer int8_in_, int8_hidden_;
   Buffer angles_, prefix_angles_;  // cos and sin for each token [batch, 2 * n_pairs]
   AlignedVector<float> logits_;
 };

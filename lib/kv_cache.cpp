@@ -163,6 +163,11 @@ void KvCache::clear() {
   for (LayerSlots& layer : layers_) layer.oldest = 0;
 }
 
+void KvCache::give_up(std::int64_t n) {
+  advance(n);
+  rewind(position_ - n);
+}
+
 void KvCache::restart(std::int64_t n_prefix) {
   if (n_prefix != size_.n_prefix) {
     CacheSize size = size_;

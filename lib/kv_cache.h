@@ -4,9 +4,8 @@
 //
 // Three numberings are at work here:
 //   position        of a token in the whole stream, from 0, without end
-//   cache position  what the model is to believe: 0 .. n_prefix - 1 for the prefix, n_prefix, n_prefix + 1,
-//   ... for the
-//                   window. No distance between two of them ever exceeds the cache.
+//   cache position  what the model is to believe: 0 .. n_prefix - 1 for the prefix, n_prefix, n_prefix + 1
+//                   and so on for the window. No distance between two of them ever exceeds the cache.
 //   slot            where a key lies in memory
 // No key is ever moved or rotated again. Window keys are stored rotated at their position, prefix keys too,
 // which there is the cache position; the query is rotated twice, at its position to meet the window
@@ -83,6 +82,8 @@ class KvCache {
   void advance(std::int64_t n) { position_ += n; }     // after n tokens were stored
   std::int64_t n_seen() const;                         // tokens the newest one sees, itself included
   std::int64_t n_free() const;                         // tokens that fit before one leaves the window
+  // Instead, after n tokens were stored in part: the oldest keys, whose place they took, are lost.
+  void give_up(std::int64_t n);
   void clear();
 
   // Empties the cache and makes its first n_prefix tokens the pinned ones; prefix and window together stay

@@ -112,11 +112,11 @@ quant::ActivationsI8 Int8Buffer::of(std::size_t n_tok, std::size_t n_cols) noexc
           offsets_.data(), carried_.data(),        n_carried_.data(), maxima_.data()};
 }
 
-std::int64_t Int8Buffer::n_bytes(std::size_t max_tok, std::size_t max_cols) {
+std::size_t Int8Buffer::n_bytes(std::size_t max_tok, std::size_t max_cols) {
   const std::size_t for_each_place = quant::i8_padded(max_cols) + quant::i8_blocks(max_cols) * 8;
   const std::size_t for_each_token =
       quant::i8_max_carried(max_cols) * sizeof(quant::CarriedI8) + 4 + quant::i8_blocks(max_cols) * 4;
-  return static_cast<std::int64_t>(quant::i8_room(max_tok) * for_each_place + max_tok * for_each_token);
+  return quant::i8_room(max_tok) * for_each_place + max_tok * for_each_token;
 }
 
 SharedWork shared_rows(std::initializer_list<const Linear*> products, std::size_t n_tok,

@@ -32,8 +32,8 @@ struct Linear {
   // What a product that comes before these rows may ask for: where they begin, or null if there are none, or
   // packed ones, which ask for themselves.
   const std::byte* begin_of(Range rows) const { return data && rows.size() > 0 ? at(rows.begin) : nullptr; }
-  Linear rows(std::size_t begin,
-              std::size_t n) const;  // outputs [begin, begin + n); of packed ones from a panel on
+  // Outputs [begin, begin + n); of packed ones from a panel on.
+  Linear rows(std::size_t begin, std::size_t n) const;
 };
 
 // The kinds of matrices there are in a model. Q8_0 weights are multiplied in int8 as packed ones are, but for
@@ -67,7 +67,7 @@ class Int8Buffer {
  public:
   Int8Buffer(std::size_t max_tok, std::size_t max_cols);
   quant::ActivationsI8 of(std::size_t n_tok, std::size_t n_cols) noexcept;
-  static std::int64_t n_bytes(std::size_t max_tok, std::size_t max_cols);
+  static std::size_t n_bytes(std::size_t max_tok, std::size_t max_cols);
 
  private:
   AlignedVector<std::int8_t> codes_;

@@ -13,6 +13,10 @@ Routing::Routing(std::size_t max_tokens, std::size_t n_expert, std::size_t n_use
       weights_(n_expert * max_tokens),
       counts_(n_expert) {}
 
+std::size_t Routing::n_bytes(std::size_t max_tokens, std::size_t n_expert) {
+  return n_expert * (max_tokens * (sizeof(std::size_t) + sizeof(float)) + sizeof(std::size_t));
+}
+
 bool Routing::has_taken(std::size_t e, std::size_t t) const noexcept {
   return counts_[e] > 0 && tokens_[e * max_tokens_ + counts_[e] - 1] == t;
 }

@@ -9,6 +9,7 @@ namespace runnel {
 class Routing {
  public:
   Routing(std::size_t max_tokens, std::size_t n_expert, std::size_t n_used);
+  static std::size_t n_bytes(std::size_t max_tokens, std::size_t n_expert);
 
   // scores: router outputs [n_tok, n_expert]. Each token takes the n_used experts of highest probability,
   // weighted by it, the weights made to sum to 1. Scores that are no numbers make such weights, but never one

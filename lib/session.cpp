@@ -179,12 +179,13 @@ std::int64_t Session::count_unseen(std::int64_t fed_from) const {
 }
 
 Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
+  const std::int64_t before = n_read_;
   while (!tokens.empty()) {
     const std::size_t n = std::min(tokens.size(), make_room());
-    const bool wants_more = read_batch(tokens.first(n), n == tokens.size(), on_logits, user);
+    const bool goes_on = read_batch(tokens.first(n), n == tokens.size(), on_logits, user);
     tokens = tokens.subspan(n);
-    if (wants_more && !is_stopping()) continue;
-    if (!last_logits_) last_logits_ = forward_.logits(team_, n - 1, n);  // so that it can go on from here
+    if (goes_on) continue;
+    if (!last_logits_ && n_read_ > before) last_logits_ = forward_.last_logits(team_);  // to go on from
     return stopped();
   }
   return {};
@@ -192,7 +193,11 @@ Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_lo
 
 bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
                          void* user) {
-  forward_.run(team_, cache_, tokens);
+  const bool is_one = tokens.size() == 1;  // read whole, whatever comes
+  if (!forward_.run(team_, cache_, tokens, is_one ? nullptr : &stop_)) {
+    cache_.give_up(static_cast<std::int64_t>(tokens.size()));
+    return false;
+  }
   const std::int64_t first = n_read_;
   const std::size_t n_vocab = model_->shape().n_vocab;
   remember(tokens);
@@ -210,7 +215,7 @@ bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_log
   } else if (is_last) {
     last_logits_ = forward_.logits(team_, tokens.size() - 1, tokens.size());
   }
-  return go_on;
+  return go_on && !is_stopping();
 }
 
 void Session::read_one(Token token) {

@@ -128,9 +128,10 @@ class Session {
   void set_stop_texts();
   void resize_team(std::size_t n_threads);
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
-  // False where on_logits wants no more; the batch is read all the same.
+  // False where on_logits wants no more or a stop came. The batch is read all the same, unless the stop came
+  // in the middle of several tokens: then all is as it was.
   bool read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits, void* user);
-  void read_one(Token token);  // whole, whatever stop() says
+  void read_one(Token token);
   void remember(std::span<const Token> tokens);
   void take_back(std::int64_t position);
   void recall();

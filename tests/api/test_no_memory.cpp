@@ -1,5 +1,7 @@
 // Memory that runs out at any moment of a call: the call says so, and what was there before can be used on.
+// And what a session takes of it, which is told before it is opened.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -14,6 +16,7 @@ namespace {
 // Allocations that still succeed; below zero: all do.
 std::atomic<long> n_left{-1};
 std::atomic<bool> for_ever{false};  // whether all fail after those, or one
+std::atomic<std::size_t> n_bytes_held{0};
 
 bool is_refused() noexcept {
   long n = n_left;
@@ -28,10 +31,20 @@ void* or_throw(void* memory) {
   throw std::bad_alloc();
 }
 
-void* allocate(std::size_t n) noexcept { return is_refused() ? nullptr : std::malloc(n ? n : 1); }
+void* counted(void* memory) noexcept {
+  n_bytes_held += malloc_usable_size(memory);  // of null: 0
+  return memory;
+}
+
+void* allocate(std::size_t n) noexcept { return is_refused() ? nullptr : counted(std::malloc(n ? n : 1)); }
 
 void* allocate(std::size_t n, std::size_t alignment) noexcept {
-  return is_refused() ? nullptr : std::aligned_alloc(alignment, (n / alignment + 1) * alignment);
+  return is_refused() ? nullptr : counted(std::aligned_alloc(alignment, (n / alignment + 1) * alignment));
+}
+
+void release(void* memory) noexcept {
+  n_bytes_held -= malloc_usable_size(memory);
+  std::free(memory);
 }
 
 }  // namespace
@@ -43,11 +56,11 @@ void* operator new(std::size_t n, std::align_val_t a) {
   return or_throw(allocate(n, static_cast<std::size_t>(a)));
 }
 // Not inlined: GCC 12 would see free() called on what a `new` that is not inlined returned, and warn.
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { release(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { release(p); }
+[[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept { release(p); }
+[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { release(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
 
 namespace {
 
@@ -86,6 +99,41 @@ class NoMemory : public testing::Test {
       open_session(model.get(), {{"window", "252"}, {"temperature", "0"}, {"threads", "1"}});
   Folder folder;
 };
+
+void expect_session_to_take_what_it_says(const runnel_model* model, const Settings& settings) {
+  const Config chosen = config(settings);
+  std::int64_t cache = 0, scratch = 0;
+  require(runnel_model_session_bytes(model, chosen.get(), &cache, &scratch));
+  const std::size_t before = n_bytes_held;
+  runnel_session* session = nullptr;
+  require(runnel_session_open(model, chosen.get(), &session));
+  const auto taken = static_cast<double>(n_bytes_held - before);
+  EXPECT_EQ(runnel_session_stat(session, RUNNEL_STAT_SCRATCH_BYTES), scratch);
+  runnel_session_close(session);
+  const auto said = static_cast<double>(cache + scratch);
+  EXPECT_NEAR(taken, said, 0.01 * said + 150'000) << cache << " and " << scratch;
+}
+
+void expect_sessions_to_take_what_they_say(const std::string& path) {
+  for (const char* int8 : {"false", "true"}) {
+    SCOPED_TRACE(path + ", int8 " + int8);
+    const auto model = open_model(path, {{"int8", int8}});
+    expect_session_to_take_what_it_says(model.get(), {{"window", "60"}, {"threads", "1"}});
+    expect_session_to_take_what_it_says(model.get(),
+                                        {{"window", "60"}, {"threads", "5"}, {"batch", "1"}, {"sinks", "0"}});
+    expect_session_to_take_what_it_says(
+        model.get(), {{"window", "8000"}, {"threads", "2"}, {"batch", "2048"}, {"cache", "int8"}});
+  }
+}
+
+TEST(MemoryOfSessions, is_what_they_say) { expect_sessions_to_take_what_they_say(demo_model()); }
+
+TEST(MemoryOfSessions, is_what_those_of_mixtures_and_parallel_layers_say) {
+  for (const std::string name : {"golden/llama-moe.gguf", "golden/falcon-dense.gguf"}) {
+    RUNNEL_NEEDS_SHARED(name);
+    expect_sessions_to_take_what_they_say(shared(name));
+  }
+}
 
 TEST_F(NoMemory, opening_says_so) {
   const std::string path = demo_model();

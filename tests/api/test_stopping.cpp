@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/support/api.h"
 #include "tests/support/paths.h"
@@ -136,6 +137,60 @@ TEST_F(Stopping, any_moment_of_a_call_will_do) {
     EXPECT_EQ(while_reading, call == say || call == pin);
     EXPECT_EQ(while_generating, call != pin);
   }
+}
+
+// Stops a session in layer 1 of the batch that begins at a position.
+struct BatchStopper {
+  runnel_session* session;
+  std::int64_t at;
+
+  static void row(void* self, runnel_site, std::int32_t layer, std::int64_t position, const float*,
+                  std::size_t) {
+    const auto* stopper = static_cast<const BatchStopper*>(self);
+    if (layer == 1 && position == stopper->at) runnel_session_stop(stopper->session);
+  }
+};
+
+std::vector<float> logits(const SessionHandle& session, const ModelHandle& model) {
+  const float* row = runnel_session_logits(session.get());
+  return row ? std::vector<float>(row, row + runnel_model_fact(model.get(), RUNNEL_N_VOCAB))
+             : std::vector<float>();
+}
+
+// A batch that was given up leaves the session as if it had never been begun, a full window too: what it had
+// stored took the place of tokens that nobody sees.
+TEST_F(Stopping, a_batch_can_be_given_up_in_the_middle) {
+  const Settings settings = {{"batch", "32"}, {"window", "60"}, {"threads", "2"}};
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t i = 0; i < 700; ++i) tokens.push_back(300 + i * 7 % 100);
+  for (const std::size_t n_before : {0u, 1u, 3u, 20u, 50u, 300u})
+    for (const std::size_t n_batches : {0u, 1u, 6u}) {
+      SCOPED_TRACE(n_before);
+      SCOPED_TRACE(n_batches);
+      const auto session = open_session(model.get(), settings),
+                 expected = open_session(model.get(), settings);
+      if (n_before > 0) {
+        require(runnel_session_feed(session.get(), tokens.data(), n_before, nullptr, nullptr));
+        require(runnel_session_feed(expected.get(), tokens.data(), n_before, nullptr, nullptr));
+      }
+      const std::size_t n_read = n_before + n_batches * 32;
+      BatchStopper stopper{session.get(), static_cast<std::int64_t>(n_read)};
+      require(runnel_session_observe(session.get(), BatchStopper::row, nullptr, &stopper));
+      EXPECT_EQ(runnel_session_feed(session.get(), tokens.data() + n_before, 350, nullptr, nullptr),
+                RUNNEL_STOPPED);
+      require(runnel_session_observe(session.get(), nullptr, nullptr, nullptr));
+      EXPECT_EQ(position(session), n_read);
+      EXPECT_EQ(runnel_session_stat(session.get(), RUNNEL_STAT_FED_TOKENS), n_read);
+
+      if (n_read > n_before)
+        require(runnel_session_feed(expected.get(), tokens.data() + n_before, n_read - n_before, nullptr,
+                                    nullptr));
+      EXPECT_EQ(logits(session, model), logits(expected, model));
+      EXPECT_EQ(logits(session, model).empty(), n_read == 0);
+      for (const SessionHandle* each : {&session, &expected})
+        require(runnel_session_feed(each->get(), tokens.data() + 400, 100, nullptr, nullptr));
+      EXPECT_EQ(logits(session, model), logits(expected, model));
+    }
 }
 
 // The logits of a batch come in several parts where it is large: those of its last token too, whoever stops.

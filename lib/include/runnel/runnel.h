@@ -274,9 +274,10 @@ typedef enum runnel_finish {
 RUNNEL_API runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens,
                                                  runnel_text_fn on_text, void* user, runnel_finish* finish);
 
-/* Ends the running call of the session or its chat after the token (or batch) at hand: while it reads it
- * returns RUNNEL_STOPPED, while it generates it finishes with RUNNEL_FINISH_STOPPED. Safe from any thread and
- * from signal handlers; without effect when nothing runs. */
+/* Ends the running call of the session or its chat after the token at hand or, in a batch of several, after a
+ * layer: that batch counts as not read. While it reads it returns RUNNEL_STOPPED, while it generates it
+ * finishes with RUNNEL_FINISH_STOPPED. Safe from any thread and from signal handlers; without effect when
+ * nothing runs. */
 RUNNEL_API void runnel_session_stop(runnel_session* session);
 
 typedef enum runnel_stat {
