@@ -59,8 +59,14 @@ runnel_status guard(Work&& work) noexcept {
   }
 }
 
+// In a call's work: pointers that the caller has to give; the second where it says that there are some of
+// them.
 #define RUNNEL_REQUIRE(pointer) \
   if (!(pointer)) return runnel::error(RUNNEL_BAD_ARGUMENT, "%s must not be null", #pointer)
+#define RUNNEL_REQUIRE_ALL(pointer, count)                                                       \
+  if (!(pointer) && (count) != 0)                                                                \
+  return runnel::error(RUNNEL_BAD_ARGUMENT, "%s must not be null: %s is %llu", #pointer, #count, \
+                       static_cast<unsigned long long>(count))
 
 // Null: all defaults.
 const Settings& settings_of(const runnel_config* config);

@@ -16,70 +16,69 @@ runnel_status runnel_chat_open(runnel_session* session, const runnel_config* con
 void runnel_chat_close(runnel_chat* chat) { delete chat; }
 
 const char* runnel_chat_form_name(size_t i) { return chat_form_name(i); }
-const char* runnel_chat_form(const runnel_chat* handle) { return handle ? handle->chat.form_name() : ""; }
+const char* runnel_chat_form(const runnel_chat* chat) { return chat ? chat->chat.form_name() : ""; }
 
-runnel_status runnel_chat_system(runnel_chat* handle, const char* text, size_t n_bytes) {
+runnel_status runnel_chat_system(runnel_chat* chat, const char* text, size_t n_bytes) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    RUNNEL_REQUIRE(text || n_bytes == 0);
-    return handle->chat.start(view(text, n_bytes));
+    RUNNEL_REQUIRE(chat);
+    RUNNEL_REQUIRE_ALL(text, n_bytes);
+    return chat->chat.start(view(text, n_bytes));
   });
 }
 
-const char* runnel_chat_system_prompt(const runnel_chat* handle) {
-  return handle ? handle->chat.system_prompt().c_str() : "";
+const char* runnel_chat_system_prompt(const runnel_chat* chat) {
+  return chat ? chat->chat.system_prompt().c_str() : "";
 }
 
-runnel_status runnel_chat_pin(runnel_chat* handle, const char* text, size_t n_bytes) {
+runnel_status runnel_chat_pin(runnel_chat* chat, const char* text, size_t n_bytes) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    RUNNEL_REQUIRE(text || n_bytes == 0);
-    return handle->chat.pin(view(text, n_bytes));
+    RUNNEL_REQUIRE(chat);
+    RUNNEL_REQUIRE_ALL(text, n_bytes);
+    return chat->chat.pin(view(text, n_bytes));
   });
 }
 
-runnel_status runnel_chat_undo(runnel_chat* handle) {
+runnel_status runnel_chat_undo(runnel_chat* chat) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    return handle->chat.undo();
+    RUNNEL_REQUIRE(chat);
+    return chat->chat.undo();
   });
 }
 
-runnel_status runnel_chat_say(runnel_chat* handle, const char* text, size_t n_bytes, int64_t n_tokens,
+runnel_status runnel_chat_say(runnel_chat* chat, const char* text, size_t n_bytes, int64_t n_tokens,
                               runnel_text_fn on_text, void* user, runnel_finish* finish) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    RUNNEL_REQUIRE(text || n_bytes == 0);
-    RUNNEL_ASSIGN(const runnel_finish how, handle->chat.say(view(text, n_bytes), n_tokens, on_text, user));
+    RUNNEL_REQUIRE(chat);
+    RUNNEL_REQUIRE_ALL(text, n_bytes);
+    RUNNEL_ASSIGN(const runnel_finish how, chat->chat.say(view(text, n_bytes), n_tokens, on_text, user));
     if (finish) *finish = how;
     return {};
   });
 }
 
-runnel_status runnel_chat_again(runnel_chat* handle, int64_t n_tokens, runnel_text_fn on_text, void* user,
+runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text, void* user,
                                 runnel_finish* finish) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    RUNNEL_ASSIGN(const runnel_finish how, handle->chat.again(n_tokens, on_text, user));
+    RUNNEL_REQUIRE(chat);
+    RUNNEL_ASSIGN(const runnel_finish how, chat->chat.again(n_tokens, on_text, user));
     if (finish) *finish = how;
     return {};
   });
 }
 
-runnel_status runnel_chat_continue(runnel_chat* handle, int64_t n_tokens, runnel_text_fn on_text, void* user,
+runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text, void* user,
                                    runnel_finish* finish) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    RUNNEL_ASSIGN(const runnel_finish how, handle->chat.go_on(n_tokens, on_text, user));
+    RUNNEL_REQUIRE(chat);
+    RUNNEL_ASSIGN(const runnel_finish how, chat->chat.go_on(n_tokens, on_text, user));
     if (finish) *finish = how;
     return {};
   });
 }
 
-const char* runnel_chat_message(const runnel_chat* handle, size_t i, runnel_speaker* speaker,
-                                size_t* n_bytes) {
-  if (!handle) return nullptr;
-  const auto messages = handle->chat.transcript().messages();
+const char* runnel_chat_message(const runnel_chat* chat, size_t i, runnel_speaker* speaker, size_t* n_bytes) {
+  if (!chat) return nullptr;
+  const auto messages = chat->chat.transcript().messages();
   if (i >= messages.size()) return nullptr;
   const Message& message = messages[messages.size() - 1 - i];
   if (speaker) *speaker = message.speaker;
@@ -87,18 +86,18 @@ const char* runnel_chat_message(const runnel_chat* handle, size_t i, runnel_spea
   return message.text.c_str();
 }
 
-runnel_status runnel_chat_save(const runnel_chat* handle, const char* path) {
+runnel_status runnel_chat_save(const runnel_chat* chat, const char* path) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(chat);
     RUNNEL_REQUIRE(path);
-    return handle->chat.save(path);
+    return chat->chat.save(path);
   });
 }
 
-runnel_status runnel_chat_load(runnel_chat* handle, const char* path) {
+runnel_status runnel_chat_load(runnel_chat* chat, const char* path) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(chat);
     RUNNEL_REQUIRE(path);
-    return handle->chat.load(path);
+    return chat->chat.load(path);
   });
 }

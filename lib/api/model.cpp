@@ -43,9 +43,9 @@ runnel_status runnel_model_open_memory(const void* data, size_t n_bytes, const r
 
 void runnel_model_close(runnel_model* model) { delete model; }
 
-int64_t runnel_model_fact(const runnel_model* handle, runnel_fact fact) {
-  if (!handle) return 0;
-  const Model& m = *handle->model;
+int64_t runnel_model_fact(const runnel_model* model, runnel_fact fact) {
+  if (!model) return 0;
+  const Model& m = *model->model;
   const Shape& s = m.shape();
   const Tokenizer* tokenizer = m.tokenizer();
   const auto number = [](size_t n) { return static_cast<int64_t>(n); };
@@ -137,18 +137,18 @@ int64_t runnel_model_tensor_dim(const runnel_model* model, size_t i, size_t dim)
   return dim < tensor.dims.size() ? static_cast<int64_t>(tensor.dims[dim]) : 1;
 }
 
-runnel_status runnel_model_session_bytes(const runnel_model* handle, const runnel_config* config,
+runnel_status runnel_model_session_bytes(const runnel_model* model, const runnel_config* config,
                                          int64_t* cache_bytes, int64_t* scratch_bytes) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(model);
     RUNNEL_REQUIRE(cache_bytes);
     RUNNEL_REQUIRE(scratch_bytes);
-    const Model& model = *handle->model;
-    if (!model.has_weights()) return error(RUNNEL_UNSUPPORTED, "the model was opened without weights");
+    const Model& m = *model->model;
+    if (!m.has_weights()) return error(RUNNEL_UNSUPPORTED, "the model was opened without weights");
     const Settings& settings = settings_of(config);
-    RUNNEL_ASSIGN(const CacheSize size, cache_size(model, settings));
-    *cache_bytes = KvCache::n_bytes(model, size, settings.cache);
-    *scratch_bytes = Forward::n_bytes(model, size, thread_count(settings));
+    RUNNEL_ASSIGN(const CacheSize size, cache_size(m, settings));
+    *cache_bytes = KvCache::n_bytes(m, size, settings.cache);
+    *scratch_bytes = Forward::n_bytes(m, size, thread_count(settings));
     return {};
   });
 }

@@ -12,7 +12,7 @@ runnel_status runnel_quantize(const char* in_path, const char* out_path, const c
     RUNNEL_REQUIRE(in_path);
     RUNNEL_REQUIRE(out_path);
     RUNNEL_REQUIRE(type);
-    RUNNEL_REQUIRE(calibration || n_bytes == 0);
+    RUNNEL_REQUIRE_ALL(calibration, n_bytes);
     Quantization how{type, view(calibration, n_bytes), {}};
     how.on_progress = watcher(on_progress, user);
     return quantize(in_path, out_path, how, settings_of(config));

@@ -21,122 +21,122 @@ runnel_status runnel_session_open(const runnel_model* model, const runnel_config
 
 void runnel_session_close(runnel_session* session) { delete session; }
 
-runnel_status runnel_session_reset(runnel_session* handle) {
+runnel_status runnel_session_reset(runnel_session* session) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    handle->session->reset();
+    RUNNEL_REQUIRE(session);
+    session->session->reset();
     return {};
   });
 }
 
-runnel_status runnel_session_pin(runnel_session* handle, int64_t n_tokens) {
+runnel_status runnel_session_pin(runnel_session* session, int64_t n_tokens) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    return handle->session->pin(n_tokens);
+    RUNNEL_REQUIRE(session);
+    return session->session->pin(n_tokens);
   });
 }
 
-runnel_status runnel_session_mark_turn(runnel_session* handle) {
+runnel_status runnel_session_mark_turn(runnel_session* session) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    handle->session->mark_turn(handle->session->position());
+    RUNNEL_REQUIRE(session);
+    session->session->mark_turn(session->session->position());
     return {};
   });
 }
 
-runnel_status runnel_session_rewind(runnel_session* handle, int64_t position) {
+runnel_status runnel_session_rewind(runnel_session* session, int64_t position) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    return handle->session->rewind(position);
+    RUNNEL_REQUIRE(session);
+    return session->session->rewind(position);
   });
 }
 
-runnel_status runnel_session_visible(const runnel_session* handle, int32_t* tokens, size_t capacity,
+runnel_status runnel_session_visible(const runnel_session* session, int32_t* tokens, size_t capacity,
                                      size_t* n_tokens) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    RUNNEL_REQUIRE(tokens || capacity == 0);
+    RUNNEL_REQUIRE(session);
+    RUNNEL_REQUIRE_ALL(tokens, capacity);
     RUNNEL_REQUIRE(n_tokens);
-    const std::vector<Token> visible = handle->session->visible();
+    const std::vector<Token> visible = session->session->visible();
     return copy_out(visible.data(), visible.size(), tokens, capacity, n_tokens);
   });
 }
 
-runnel_status runnel_session_set(runnel_session* handle, const char* name, const char* value) {
+runnel_status runnel_session_set(runnel_session* session, const char* name, const char* value) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE(name);
     RUNNEL_REQUIRE(value);
-    return handle->session->set(name, value);
+    return session->session->set(name, value);
   });
 }
 
-const char* runnel_session_get(const runnel_session* handle, const char* name) {
+const char* runnel_session_get(const runnel_session* session, const char* name) {
   const char* text = nullptr;
   const runnel_status status = guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE(name);
-    RUNNEL_ASSIGN(handle->text, handle->session->settings().get(name));
-    text = handle->text.c_str();
+    RUNNEL_ASSIGN(session->text, session->session->settings().get(name));
+    text = session->text.c_str();
     return {};
   });
   return status == RUNNEL_OK ? text : nullptr;
 }
 
-runnel_status runnel_session_feed(runnel_session* handle, const int32_t* tokens, size_t n_tokens,
+runnel_status runnel_session_feed(runnel_session* session, const int32_t* tokens, size_t n_tokens,
                                   runnel_logits_fn on_logits, void* user) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    RUNNEL_REQUIRE(tokens || n_tokens == 0);
-    handle->session->begin_call();
-    return handle->session->feed({tokens, n_tokens}, on_logits, user);
+    RUNNEL_REQUIRE(session);
+    RUNNEL_REQUIRE_ALL(tokens, n_tokens);
+    session->session->begin_call();
+    return session->session->feed({tokens, n_tokens}, on_logits, user);
   });
 }
 
-runnel_status runnel_session_feed_text(runnel_session* handle, const char* text, size_t n_bytes,
+runnel_status runnel_session_feed_text(runnel_session* session, const char* text, size_t n_bytes,
                                        unsigned flags) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    RUNNEL_REQUIRE(text || n_bytes == 0);
-    handle->session->begin_call();
-    RUNNEL_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(handle->session->model()));
+    RUNNEL_REQUIRE(session);
+    RUNNEL_REQUIRE_ALL(text, n_bytes);
+    session->session->begin_call();
+    RUNNEL_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(session->session->model()));
     std::vector<Token> ids;
     RUNNEL_TRY(tokenizer->encode(view(text, n_bytes), flags, ids));
-    return handle->session->feed(ids, nullptr, nullptr);
+    return session->session->feed(ids, nullptr, nullptr);
   });
 }
 
-const float* runnel_session_logits(const runnel_session* handle) {
-  return handle ? handle->session->logits() : nullptr;
+const float* runnel_session_logits(const runnel_session* session) {
+  return session ? session->session->logits() : nullptr;
 }
 
-runnel_status runnel_session_sample(runnel_session* handle, int32_t* token) {
+runnel_status runnel_session_sample(runnel_session* session, int32_t* token) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE(token);
-    RUNNEL_ASSIGN(*token, handle->session->sample());
+    RUNNEL_ASSIGN(*token, session->session->sample());
     return {};
   });
 }
 
-runnel_status runnel_session_generate(runnel_session* handle, int64_t n_tokens, runnel_text_fn on_text,
+runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens, runnel_text_fn on_text,
                                       void* user, runnel_finish* finish) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
-    handle->session->begin_call();
-    RUNNEL_ASSIGN(const runnel_finish how, handle->session->generate(n_tokens, on_text, user));
+    RUNNEL_REQUIRE(session);
+    session->session->begin_call();
+    RUNNEL_ASSIGN(const runnel_finish how, session->session->generate(n_tokens, on_text, user));
     if (finish) *finish = how;
     return {};
   });
 }
 
-void runnel_session_stop(runnel_session* handle) {
-  if (handle) handle->session->stop();
+void runnel_session_stop(runnel_session* session) {
+  if (session) session->session->stop();
 }
 
-int64_t runnel_session_stat(const runnel_session* handle, runnel_stat stat) {
-  if (!handle) return 0;
-  const Session& s = *handle->session;
+int64_t runnel_session_stat(const runnel_session* session, runnel_stat stat) {
+  if (!session) return 0;
+  const Session& s = *session->session;
   const KvCache& cache = s.cache();
   switch (stat) {
     case RUNNEL_STAT_POSITION:
@@ -175,19 +175,19 @@ int64_t runnel_session_stat(const runnel_session* handle, runnel_stat stat) {
 
 // ---- sessions that come back
 
-runnel_status runnel_session_save(const runnel_session* handle, const char* path) {
+runnel_status runnel_session_save(const runnel_session* session, const char* path) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE(path);
-    return handle->session->save(path);
+    return session->session->save(path);
   });
 }
 
-runnel_status runnel_session_load(runnel_session* handle, const char* path) {
+runnel_status runnel_session_load(runnel_session* session, const char* path) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(handle);
+    RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE(path);
-    return handle->session->load(path);
+    return session->session->load(path);
   });
 }
 
@@ -206,7 +206,7 @@ runnel_status runnel_session_observe(runnel_session* session, runnel_rows_fn on_
 double runnel_int8_error(const float* values, size_t n, int carry) {
   double error = 0;
   const runnel_status status = guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(values || n == 0);
+    RUNNEL_REQUIRE_ALL(values, n);
     error = n == 0 ? 0 : int8_error(values, n, carry != 0);
     return {};
   });

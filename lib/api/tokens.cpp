@@ -14,8 +14,8 @@ runnel_status runnel_tokenize(const runnel_model* model, const char* text, size_
                               int32_t* tokens, size_t capacity, size_t* n_tokens) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(model);
-    RUNNEL_REQUIRE(text || n_bytes == 0);
-    RUNNEL_REQUIRE(tokens || capacity == 0);
+    RUNNEL_REQUIRE_ALL(text, n_bytes);
+    RUNNEL_REQUIRE_ALL(tokens, capacity);
     RUNNEL_REQUIRE(n_tokens);
     RUNNEL_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(*model->model));
     std::vector<Token> ids;
@@ -28,8 +28,8 @@ runnel_status runnel_detokenize(const runnel_model* model, const int32_t* tokens
                                 int special, char* text, size_t capacity, size_t* n_bytes) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(model);
-    RUNNEL_REQUIRE(tokens || n_tokens == 0);
-    RUNNEL_REQUIRE(text || capacity == 0);
+    RUNNEL_REQUIRE_ALL(tokens, n_tokens);
+    RUNNEL_REQUIRE_ALL(text, capacity);
     RUNNEL_REQUIRE(n_bytes);
     RUNNEL_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(*model->model));
     const std::string decoded = tokenizer->decode_all(tokens, n_tokens, special != 0);
