@@ -1,6 +1,5 @@
 #include "lib/model.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "lib/model_loader.h"

@@ -21,8 +21,8 @@ struct Observation {
   std::size_t layer;
   ConstRows rows;  // [n_tok, n_cols]
   std::size_t n_tok, n_cols;
-  const std::size_t*
-      tokens;  // which tokens of the batch the rows are, or null: 0, 1, ... (an expert sees some only)
+  // Which tokens of the batch the rows are, or null: 0, 1, ... (an expert sees some only).
+  const std::size_t* tokens;
   std::size_t expert;           // of ffn_hidden in a mixture, else 0
   std::int64_t first_position;  // of the batch's token 0
 };

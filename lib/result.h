@@ -1,7 +1,6 @@
 // Errors as values: a function that can fail returns Result<T>; the C API turns the Error into a status and a
 // message.
 #pragma once
-#include <cassert>
 #include <cstdarg>
 #include <cstdio>
 #include <optional>

@@ -2,11 +2,11 @@
 //
 //   1. logit bias           l += bias
 //   2. repetition penalty   l = l > 0 ? l / r : l * r           for tokens among the last penalty_window
-//   (CTRL, eq. 3)
+//                           (CTRL, eq. 3)
 //   3. presence, frequency  l -= presence + frequency * count   for the same tokens
 //   4. top-k                the k likeliest
-//   5. typical              nearest to the expected surprise, until probability typical_p (Meister et al.
-//   2022)
+//   5. typical              nearest to the expected surprise, until probability typical_p
+//                           (Meister et al. 2022)
 //   6. top-p                the likeliest, until probability top_p (Holtzman et al. 2019)
 //   7. min-p                at least min_p times as likely as the likeliest left
 //   8. temperature          p ~ exp(l / temperature)

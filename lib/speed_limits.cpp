@@ -7,7 +7,6 @@
 
 #include "lib/machine.h"
 #include "lib/parallel.h"
-#include "lib/session.h"
 #include "simd/kernels.h"
 
 namespace runnel {

@@ -10,6 +10,8 @@
 
 namespace runnel::quant {
 
+constexpr float f16_max = 65504.0f;  // the largest finite one
+
 [[gnu::always_inline]] inline float bf16_to_f32(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }

@@ -10,7 +10,6 @@ namespace runnel::quant {
 namespace {
 
 constexpr float code_max = 127.0f;
-constexpr float f16_max = 65504.0f;
 
 // Where row, column 4 * step of a matrix lies; the 4 codes of a step are next to each other.
 std::size_t code_offset(const ShapeI8& shape, std::size_t row, std::size_t step) noexcept {

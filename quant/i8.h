@@ -2,8 +2,7 @@
 // int8 activations. Two variants of the weights:
 //
 //   g128  groups of 128 inputs, bf16 scale: 8 + 16 / 128 = 8.125 bits a weight
-//   g32   groups of  32 inputs, f16 scale:  8 + 16 / 32  = 8.5 bits a weight; a Q8_0 matrix fits without any
-//   loss
+//   g32   groups of  32 inputs, f16 scale:  8 + 16 / 32  = 8.5 bits a weight; Q8_0 fits without any loss
 //
 // A matrix [n_rows, n_cols] (outputs, inputs) is cut into panels of 16 rows. Inside a panel 4 inputs of all
 // 16 rows lie together, 64 bytes: one AVX-512 register, two of AVX2, four of NEON. All scales follow all

@@ -9,8 +9,6 @@
 namespace runnel::quant {
 namespace {
 
-constexpr float f16_max = 65504.0f;
-
 float max_magnitude(const float* in) noexcept {
   float max = 0.0f;
   for (std::size_t i = 0; i < BlockQ8_0::size; ++i) {

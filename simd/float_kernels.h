@@ -37,7 +37,6 @@ constexpr Kernels float_kernels{
     .unasked_i8 = unasked_i8,
     .quantize_vector = quantize_vector,
     .softmax_step = softmax_step,
-    .softmax = softmax,
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,
     .rope_adjacent = rope_adjacent,

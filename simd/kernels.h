@@ -107,7 +107,6 @@ constexpr size_t panel_block_cols = 512;
      exp(old *max - m), by which what was mixed so far is to be scaled. *max starts at -infinity, *sum at 0; a         \
      score of -infinity is a masked key (s[j] = 0). All masked so far: s = 0, *max stays, returns 1. */                \
   X(softmax_step, float,  (float* s, size_t n, float* max, float* sum))                                                \
-  X(softmax,      void,   (float* x, size_t n))                              /* in place; n >= 1 */                    \
   /* y = x / sqrt(mean(x^2) + eps) * gain;  gain: [n] or null (ones) */                                                \
   X(rms_norm,     void,   (float* y, const float* x, const float* gain, size_t n, float eps))                          \
   /* y = (x - mean) / sqrt(var + eps) * gain + bias;  gain, bias: [n] or null */                                       \

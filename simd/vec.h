@@ -1,5 +1,5 @@
 // The float vocabulary of the kernels: xsimd::batch<float> for the instruction set this file is compiled for,
-// and what xsimd 8.1 lacks. Besides simd/isa/ the only place with intrinsics.
+// and what xsimd 8.1 lacks.
 //
 // Everything lives in an unnamed namespace, and xsimd itself is renamed for each instruction set
 // (-Dxsimd=...): no two kernel files may share a function, as the linker would keep just one of them

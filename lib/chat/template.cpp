@@ -1,7 +1,5 @@
 #include "lib/chat/template.h"
 
-#include <algorithm>
-
 namespace runnel {
 namespace {
 

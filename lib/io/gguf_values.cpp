@@ -1,6 +1,5 @@
 // Typed access to metadata, and its text.
 #include <charconv>
-#include <cinttypes>
 #include <cmath>
 #include <limits>
 #include <optional>

@@ -1,6 +1,5 @@
 #include "lib/io/gguf_writer.h"
 
-#include <array>
 #include <bit>
 #include <utility>
 

@@ -1,12 +1,12 @@
 #include "lib/quantize/convert.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "lib/io/gguf_writer.h"
 #include "lib/quantize/weight_rows.h"
-#include "lib/quantize/work.h"
+#include "lib/work.h"
+#include "quant/float16.h"
 
 namespace runnel {
 namespace {
@@ -17,7 +17,6 @@ using quant::TypeInfo;
 constexpr const char* file_type_key = "general.file_type";
 constexpr const char* version_key = "general.quantization_version";
 constexpr std::uint32_t quantization_version = 2;  // of ggml's block formats
-constexpr float f16_max = 65504.0f;
 
 bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
@@ -48,8 +47,8 @@ const TypeInfo& new_type(const GgufTensor& tensor, TensorType type) {
 
 // The largest number whose like the type can hold: of q8_0 the scale is f16.
 float max_value(const TypeInfo& type) {
-  if (type.type == TensorType::f16) return f16_max;
-  return type.type == TensorType::q8_0 ? 127 * f16_max : INFINITY;
+  if (type.type == TensorType::f16) return quant::f16_max;
+  return type.type == TensorType::q8_0 ? 127 * quant::f16_max : INFINITY;
 }
 
 class Converter {

@@ -40,8 +40,8 @@ class Feedback {
 
  private:
   std::size_t n_cols_;
-  std::vector<float>
-      shares_;  // [n_groups, 128, 128]: [i, j] of i's error goes to j > i; all 0 where it cannot be told
+  // [n_groups, 128, 128]: [i, j] of i's error goes to j > i; all 0 where it cannot be told.
+  std::vector<float> shares_;
 };
 
 }  // namespace runnel

@@ -12,7 +12,7 @@
 #include "lib/quantize/packed_file.h"
 #include "lib/quantize/panel_packer.h"
 #include "lib/quantize/weight_rows.h"
-#include "lib/quantize/work.h"
+#include "lib/work.h"
 
 namespace runnel {
 namespace {

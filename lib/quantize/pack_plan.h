@@ -28,8 +28,8 @@ struct PlannedTensor {
 
   // How it takes part in balancing.
   std::optional<Site> reads = std::nullopt;  // a matrix: its columns read this
-  std::optional<Site> gives =
-      std::nullopt;             // a norm, or the rows (or bias) of an up-projection: it makes this
+  // A norm, or the rows (or bias) of an up-projection: it makes this.
+  std::optional<Site> gives = std::nullopt;
   std::size_t first_given = 0;  // of its rows or numbers: those before make something else
 
   bool is_packed() const { return treatment == Treatment::pack || treatment == Treatment::pack_q8_0; }

@@ -1,17 +1,17 @@
 // Where packed int8 matrices (quant/i8.h) lie in a GGUF file. Such a file has what every GGUF file of its
 // model has, with these differences; tools that know GGUF but not runnel can list it.
 //
-//   general.alignment = 64 (u32)         codes and scales begin at multiples of 64 bytes, where kernels read
-//   them runnel.packed.version = 1 (u32)      this layout; a file without the key has no packed matrices
-//   runnel.packed.n_vocab (u32)          rows of token_embd.weight, which the padding hides
+//   general.alignment = 64 (u32)      codes and scales begin where kernels read them, at multiples of 64
+//   bytes runnel.packed.version = 1 (u32)   this layout; a file without the key has no packed matrices
+//   runnel.packed.n_vocab (u32)       rows of token_embd.weight, which the padding hides
 //
 // A matrix NAME [n_rows, n_cols] (rows are outputs), or a stack of them in one tensor (experts), is two
 // tensors:
 //
 //   NAME         I8, dims [n_cols_4, n_rows_16] (a stack: [n_cols_4, n_rows_16, n_matrix])
 //                n_cols_4 is n_cols rounded up to a multiple of 4, n_rows_16 is n_rows rounded up to one
-//                of 16. The bytes are the panels of quant/i8.h one after another, not rows: [n_rows_16 /
-//                16][n_cols_4 / 4][16][4]
+//                of 16. The bytes are the panels of quant/i8.h one after another, not rows:
+//                [n_rows_16 / 16][n_cols_4 / 4][16][4]
 //   NAME_scales  dims [16, n_groups, n_rows_16 / 16] (a stack: [..., n_matrix]), in the order of quant/i8.h.
 //                The type tells the variant:
 //                  BF16  g128: groups of 128 inputs, runnel's own

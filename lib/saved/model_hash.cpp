@@ -1,7 +1,5 @@
 #include "lib/saved/model_hash.h"
 
-#include <algorithm>
-
 #include "lib/saved/xxh64.h"
 
 namespace runnel {

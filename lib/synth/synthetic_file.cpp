@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "lib/io/gguf_writer.h"
 #include "lib/machine.h"
 #include "lib/model_in_memory.h"
 #include "lib/parallel.h"
-#include "lib/session.h"
 #include "lib/synth/random_weights.h"
 #include "lib/synth/tensors.h"
+#include "lib/work.h"
 
 namespace runnel {
 namespace {
@@ -101,19 +100,23 @@ Result<void> add_tokenizer(GgufWriter& writer, std::size_t n_vocab) {
   return writer.add("tokenizer.ggml.eos_token_id", std::uint32_t{2});
 }
 
+double n_random_elements(const std::vector<SynthTensor>& tensors) {
+  double n = 0;
+  for (const SynthTensor& tensor : tensors)
+    n += tensor.values.empty() ? static_cast<double>(tensor.n_elements()) : 0;
+  return n;
+}
+
 // Makes tensors chunk by chunk, all threads together, and hands them to the writer.
 class Filler {
  public:
-  Filler(GgufWriter& writer, const Synthesis& synthesis, std::size_t n_threads)
-      : writer_(writer), synthesis_(synthesis), team_(n_threads), floats_(n_threads * piece_elements) {}
+  Filler(GgufWriter& writer, const Synthesis& synthesis, std::size_t n_threads, Work& work)
+      : writer_(writer),
+        synthesis_(synthesis),
+        team_(n_threads),
+        floats_(n_threads * piece_elements),
+        work_(work) {}
 
-  Result<void> fill(const std::vector<SynthTensor>& tensors) {
-    for (const SynthTensor& tensor : tensors) n_total_ += tensor.values.empty() ? tensor.n_elements() : 0;
-    for (const SynthTensor& tensor : tensors) RUNNEL_TRY(fill(tensor));
-    return {};
-  }
-
- private:
   Result<void> fill(const SynthTensor& tensor) {
     if (!tensor.values.empty()) return writer_.write(std::as_bytes(std::span(tensor.values)));
     const TypeInfo& type = type_of(synthesis_, tensor);
@@ -124,11 +127,12 @@ class Filler {
       bytes_.resize(quant::row_bytes(type, n));
       make_chunk(random, type, first, n);
       RUNNEL_TRY(writer_.write(bytes_));
-      RUNNEL_TRY(advance(n));
+      RUNNEL_TRY(work_.advance(static_cast<double>(n)));
     }
     return {};
   }
 
+ private:
   void make_chunk(const RandomTensor& random, const TypeInfo& type, std::uint64_t first, std::size_t n) {
     team_.run([&](Thread& thread) {
       float* floats = floats_.data() + thread.index() * piece_elements;
@@ -141,21 +145,12 @@ class Filler {
     });
   }
 
-  Result<void> advance(std::uint64_t n) {
-    n_done_ += n;
-    if (synthesis_.on_progress &&
-        !synthesis_.on_progress(static_cast<double>(n_done_) / static_cast<double>(n_total_))) {
-      return error(RUNNEL_STOPPED, "stopped on request");
-    }
-    return {};
-  }
-
   GgufWriter& writer_;
   const Synthesis& synthesis_;
   Team team_;
   std::vector<float> floats_;     // piece_elements for each thread
   std::vector<std::byte> bytes_;  // the chunk at hand
-  std::uint64_t n_done_ = 0, n_total_ = 0;
+  Work& work_;                    // in elements
 };
 
 Result<void> write(GgufWriter& writer, const Synthesis& synthesis, const Settings& settings) {
@@ -169,7 +164,9 @@ Result<void> write(GgufWriter& writer, const Synthesis& synthesis, const Setting
   for (const SynthTensor& tensor : tensors) {
     RUNNEL_TRY(writer.add_tensor(tensor.name, type_of(synthesis, tensor), tensor.dims));
   }
-  RUNNEL_TRY(Filler(writer, synthesis, thread_count(settings)).fill(tensors));
+  Work work(synthesis.on_progress, n_random_elements(tensors));
+  Filler filler(writer, synthesis, thread_count(settings), work);
+  for (const SynthTensor& tensor : tensors) RUNNEL_TRY(filler.fill(tensor));
   return writer.finish();
 }
 

@@ -1,6 +1,5 @@
-// Softmax, whole and in steps.
+// Softmax, block by block.
 #pragma once
-#include "simd/float/elementwise.h"
 #include "simd/float/exp.h"
 #include "simd/vec.h"
 
@@ -43,13 +42,6 @@ float softmax_step(float* s, size_t n, float* max, float* sum) noexcept {
   *sum = *sum * rescale + exp_and_sum(s, n, new_max);
   *max = new_max;
   return rescale;
-}
-
-void softmax(float* x, size_t n) noexcept {
-  float max = -infinity;
-  float sum = 0.0f;
-  softmax_step(x, n, &max, &sum);
-  if (sum > 0.0f) scale(x, 1.0f / sum, n);  // else all masked: zeros
 }
 
 }  // namespace

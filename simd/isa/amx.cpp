@@ -4,7 +4,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "simd/hide.h"
 #include "simd/int8/attention_amx.h"
 #include "simd/int8/dot_vnni.h"
 #include "simd/int8/matmul.h"

@@ -335,13 +335,6 @@ float softmax_step(float* s, size_t n, float* max, float* sum) noexcept {
   *max = new_max;
   return rescale;
 }
-void softmax(float* x, size_t n) noexcept {
-  float max = -std::numeric_limits<float>::infinity();
-  float sum = 0.0f;
-  softmax_step(x, n, &max, &sum);
-  if (sum == 0.0f) return;  // all masked: zeros
-  for (size_t i = 0; i < n; ++i) x[i] /= sum;
-}
 
 void rms_norm(float* y, const float* x, const float* gain, size_t n, float eps) noexcept {
   float squares = 0.0f;

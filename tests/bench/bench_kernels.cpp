@@ -6,6 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cstring>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -235,9 +236,11 @@ void register_elementwise(const std::string& isa, const Kernels& k) {
   add("silu_mul", [k](float* y, const float* x, size_t n) { k.silu_mul(y, x, x, n); });
   add("gelu", [k](float* y, const float* x, size_t n) { k.gelu(y, x, n); });
   add("rms_norm", [k](float* y, const float* x, size_t n) { k.rms_norm(y, x, x, n, 1e-5f); });
-  add("softmax", [k](float* y, const float* x, size_t n) {
+  add("softmax_step", [k](float* y, const float* x, size_t n) {
     std::memcpy(y, x, n * sizeof *y);
-    k.softmax(y, n);
+    float max = -std::numeric_limits<float>::infinity(), sum = 0;
+    k.softmax_step(y, n, &max, &sum);
+    y[0] = sum;
   });
 }
 

@@ -72,30 +72,4 @@ void check_softmax_step(const Kernels& kernels, Report& report) {
   }
 }
 
-void check_softmax(const Kernels& kernels, Report& report) {
-  Random random;
-  std::vector<std::size_t> counts = {1000, 32003};
-  for (std::size_t n = 1; n <= 130; ++n) counts.push_back(n);
-  for (const std::size_t n : counts) {
-    Guarded<float> x(n);
-    fill_scores(x, random, n % 2 == 0 ? 10.0f : 1e4f);
-    x[n - 1] = 1.0f;  // not all masked
-    const std::vector<float> before(x.begin(), x.end());
-    kernels.softmax(x.data(), n);
-    report.expect(x.intact(), "n = %zu wrote before x", n);
-    const float max = *std::max_element(before.begin(), before.end());
-    double sum = 0.0;
-    for (const float v : before) sum += exp_of(v, max);
-    for (std::size_t i = 0; i < n; ++i) {
-      const double expected = exp_of(before[i], max) / sum;
-      report.near(static_cast<double>(x[i]), expected, 4 * exp_tolerance * expected + smallest_exp,
-                  "n = %zu: x[%zu]", n, i);
-    }
-    std::fill(x.begin(), x.end(), -infinity);
-    kernels.softmax(x.data(), n);
-    report.expect(std::all_of(x.begin(), x.end(), [](float v) { return v == 0.0f; }), "n = %zu, all masked",
-                  n);
-  }
-}
-
 }  // namespace runnel::simd
