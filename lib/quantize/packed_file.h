@@ -1,8 +1,8 @@
 // Where packed int8 matrices (quant/i8.h) lie in a GGUF file. Such a file has what every GGUF file of its
 // model has, with these differences; tools that know GGUF but not runnel can list it.
 //
-//   general.alignment = 64 (u32)      codes and scales begin where kernels read them, at multiples of 64
-//   bytes runnel.packed.version = 1 (u32)   this layout; a file without the key has no packed matrices
+//   general.alignment = 64 (u32)      codes and scales begin at multiples of 64 bytes, as kernels read them
+//   runnel.packed.version = 1 (u32)   this layout; a file without the key has no packed matrices
 //   runnel.packed.n_vocab (u32)       rows of token_embd.weight, which the padding hides
 //
 // A matrix NAME [n_rows, n_cols] (rows are outputs), or a stack of them in one tensor (experts), is two

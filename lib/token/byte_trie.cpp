@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/range.h"
+
 namespace runnel {
 namespace {
 
@@ -22,11 +24,9 @@ std::vector<std::int32_t> sorted(std::span<const std::string_view> texts) {
 }  // namespace
 
 ByteTrie::ByteTrie(std::span<const std::string_view> texts) : bytes_(1) {
-  struct Range {
-    std::size_t begin, end;  // of the sorted texts that start with a node's prefix
-  };
   const std::vector<std::int32_t> order = sorted(texts);
   const auto text = [&](std::size_t i) { return texts[static_cast<std::size_t>(order[i])]; };
+  // For each node of a level the sorted texts that start with its prefix.
   std::vector<Range> level = {{0, order.size()}}, below;
   for (std::size_t depth = 0; !level.empty(); ++depth, level.swap(below), below.clear()) {
     for (auto [i, end] : level) {

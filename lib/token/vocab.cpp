@@ -173,8 +173,8 @@ class VocabLoader {
   }
 
   Result<void> find_partition_ids() {
-    constexpr std::size_t max_bytes = std::size_t{1}
-                                      << 24;  // what finds them takes memory many times of that
+    // What finds them in texts takes memory many times of that.
+    constexpr std::size_t max_bytes = std::size_t{1} << 24;
     std::size_t n_bytes = 0;
     for (std::size_t i = 0; i < vocab_.size(); ++i) {
       const auto id = static_cast<Token>(i);
