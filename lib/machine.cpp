@@ -8,6 +8,7 @@
 #include <sched.h>
 #endif
 
+#include "lib/cpu_quota.h"
 #include "simd/kernels.h"
 
 namespace runnel {
@@ -63,7 +64,7 @@ std::size_t count_performance_cores() { return std::max(1u, std::thread::hardwar
 }  // namespace
 
 std::size_t performance_cores() {
-  static const std::size_t cores = count_performance_cores();
+  static const std::size_t cores = std::min(count_performance_cores(), cpu_quota());
   return cores;
 }
 

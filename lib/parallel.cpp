@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <thread>
+#include <vector>
 #if defined(_OPENMP)
 #include <omp.h>
 #endif
@@ -31,6 +32,35 @@ void leave_signals_to_host() noexcept {
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
     sigdelset(&signals, fault);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+// How many threads the system grants now, n at most: they are started, kept until all are there, and ended.
+std::size_t try_threads(std::size_t n) noexcept {
+  std::vector<std::thread> threads;
+  std::atomic<bool> end{false};
+  try {
+    threads.reserve(n);
+    while (threads.size() < n)
+      threads.emplace_back([&end] {
+        leave_signals_to_host();
+        end.wait(false);
+      });
+  } catch (...) {  // std::system_error: no more threads; std::bad_alloc
+  }
+  end.store(true);
+  end.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  return threads.size();
+}
+
+// The size of the calling thread's last region: OpenMP keeps the threads of one region for the next.
+thread_local std::size_t n_kept = 1;
+
+// Threads that a region of n can have. OpenMP's runtimes end the process where they are refused one, so what
+// they would have to start is tried first: twice as many, since one that has ended counts against the
+// system's limits a moment longer.
+std::size_t obtainable(std::size_t n) noexcept {
+  return n <= n_kept ? n : n_kept + try_threads(2 * (n - n_kept)) / 2;
 }
 #endif
 
@@ -76,13 +106,17 @@ Range Thread::part(Range all, std::size_t multiple, std::size_t i, std::size_t n
 void Team::run_region(void (*work)(void* context, Thread& thread), void* context) noexcept {
   for (Pile& pile : piles_) pile.clear();
 #if defined(_OPENMP)
-#pragma omp parallel num_threads(static_cast <int>(size()))
+  const int n_threads = static_cast<int>(obtainable(size()));
+#pragma omp parallel num_threads(n_threads)
   {
     // A team of one is no parallel region to OpenMP: what is called from it (OpenBLAS) would start its own.
     omp_set_num_threads(1);
-    if (omp_get_thread_num() != 0) leave_signals_to_host();
     Thread thread(barrier_, piles_.data(), static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
+    if (thread.index() == 0)
+      n_kept = thread.count();
+    else
+      leave_signals_to_host();
     work(context, thread);
   }
 #else

@@ -77,7 +77,8 @@ RUNNEL_API const char* runnel_blas_core(void);
 /* Why OpenBLAS is a poor match for this CPU or is not used, in one sentence; "" when all is well. */
 RUNNEL_API const char* runnel_blas_advice(void);
 
-/* Threads a session takes by default: the performance cores this process may run on. */
+/* Threads a session takes by default: the performance cores this process may run on, within the CPU time that
+ * its control group (a container's limit) has. */
 RUNNEL_API int32_t runnel_default_threads(void);
 
 /* ---- config -------------------------------------------------------------------------------------------- */
