@@ -2,6 +2,8 @@
 #pragma once
 #include <cstddef>
 
+#include "quant/round_up.h"
+
 namespace runnel {
 
 struct Range {
@@ -9,13 +11,8 @@ struct Range {
   std::size_t size() const { return end - begin; }
 };
 
-// a / b, rounded up.
-constexpr std::size_t divided_up(std::size_t a, std::size_t b) noexcept { return (a + b - 1) / b; }
-
-// n, or the next multiple above.
-constexpr std::size_t filled_up(std::size_t n, std::size_t multiple) noexcept {
-  return divided_up(n, multiple) * multiple;
-}
+using quant::divided_up;
+using quant::filled_up;
 
 // How much of n to take at a time, at most `most` (a multiple of `multiple`): multiples of it, all about as
 // large, and no short one at the end that would hardly be worth its overhead.

@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "quant/q8_0.h"
+#include "quant/round_up.h"
 
 namespace runnel::quant {
 
@@ -48,11 +49,9 @@ struct ShapeI8 {
   std::size_t n_cols = 0;
 
   RUNNEL_I8_INLINE std::size_t group() const noexcept { return i8_group(variant); }
-  RUNNEL_I8_INLINE std::size_t n_panels() const noexcept {
-    return (n_rows + i8_panel_rows - 1) / i8_panel_rows;
-  }
-  RUNNEL_I8_INLINE std::size_t n_steps() const noexcept { return (n_cols + i8_step_cols - 1) / i8_step_cols; }
-  RUNNEL_I8_INLINE std::size_t n_groups() const noexcept { return (n_cols + group() - 1) / group(); }
+  RUNNEL_I8_INLINE std::size_t n_panels() const noexcept { return divided_up(n_rows, i8_panel_rows); }
+  RUNNEL_I8_INLINE std::size_t n_steps() const noexcept { return divided_up(n_cols, i8_step_cols); }
+  RUNNEL_I8_INLINE std::size_t n_groups() const noexcept { return divided_up(n_cols, group()); }
   RUNNEL_I8_INLINE std::size_t panel_codes() const noexcept { return n_steps() * i8_step_bytes; }
   RUNNEL_I8_INLINE std::size_t panel_scales() const noexcept { return n_groups() * i8_panel_rows; }
   RUNNEL_I8_INLINE std::size_t n_codes() const noexcept { return n_panels() * panel_codes(); }
@@ -123,10 +122,8 @@ constexpr float i8_carry_ratio = 2.5f;
 // A block whose numbers are all below has scale 0, so that the inverse of a scale is finite.
 constexpr float i8_least_max = 0x1p-100f;
 
-RUNNEL_I8_INLINE std::size_t i8_blocks(std::size_t n_cols) noexcept {
-  return (n_cols + i8_block - 1) / i8_block;
-}
-RUNNEL_I8_INLINE std::size_t i8_padded(std::size_t n_cols) noexcept { return i8_blocks(n_cols) * i8_block; }
+RUNNEL_I8_INLINE std::size_t i8_blocks(std::size_t n_cols) noexcept { return divided_up(n_cols, i8_block); }
+RUNNEL_I8_INLINE std::size_t i8_padded(std::size_t n_cols) noexcept { return filled_up(n_cols, i8_block); }
 RUNNEL_I8_INLINE std::size_t i8_max_carried(std::size_t n_cols) noexcept {
   return n_cols / 256 > 4 ? n_cols / 256 : 4;
 }
@@ -138,7 +135,7 @@ RUNNEL_I8_INLINE std::size_t i8_width(std::size_t n_tok) noexcept {
   return n_tok < i8_chunk ? n_tok : i8_chunk;
 }
 RUNNEL_I8_INLINE std::size_t i8_room(std::size_t n_tok) noexcept {
-  return n_tok < i8_chunk ? n_tok : (n_tok + i8_chunk - 1) / i8_chunk * i8_chunk;
+  return n_tok < i8_chunk ? n_tok : filled_up(n_tok, i8_chunk);
 }
 
 // Activations x[t, c] = code * scale, but for the carried entries, whose code is 0. Tokens lie in chunks of

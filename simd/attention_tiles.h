@@ -41,7 +41,7 @@ struct Cached {
 // Elements of a block of keys.
 template <class Cached>
 constexpr size_t key_block(size_t dim) noexcept {
-  return (dim + Cached::together - 1) / Cached::together * Cached::together * block_keys;
+  return quant::filled_up(dim, Cached::together) * block_keys;
 }
 
 // So far ahead, in elements, keys and values are asked for, into the L2 cache: a core has far fewer places

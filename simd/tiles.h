@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "quant/round_up.h"
+
 namespace runnel::simd {
 namespace {
 
@@ -10,8 +12,7 @@ using std::size_t;
 
 // Of n things in as few tiles of at most `max` as can be, and these as even as can be: the size of the first.
 constexpr size_t even_tile(size_t n, size_t max) noexcept {
-  const size_t n_tiles = (n + max - 1) / max;
-  return (n + n_tiles - 1) / n_tiles;
+  return quant::divided_up(n, quant::divided_up(n, max));
 }
 
 // work(n) with n as a constant, 1 <= n <= max.

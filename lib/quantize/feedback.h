@@ -22,9 +22,7 @@ struct SecondMoments {
   std::size_t n_tokens = 0;
   std::vector<float> sums;  // [n_groups, 128, 128], j < i unused
 
-  static std::size_t n_sums(std::size_t n_cols) {
-    return (n_cols + feedback_group - 1) / feedback_group * feedback_group * feedback_group;
-  }
+  static std::size_t n_sums(std::size_t n_cols) { return filled_up(n_cols, feedback_group) * feedback_group; }
   std::vector<double> rms() const;  // of each input [n_cols]
 };
 

@@ -70,7 +70,7 @@ inline void multiply_block(float* y, size_t y_stride, const float* x, size_t x_s
   for (size_t t = 0; t < n_tok; ++t) std::copy_n(x + t * x_stride, n_cols, rows + t * x_row);
   // Those of the next tokens, a few with each tile.
   constexpr size_t tile_rows = tile_panels * panel_rows;
-  constexpr size_t asked_at_once = (n_tok * tile_rows + panel_block_rows - 1) / panel_block_rows;
+  constexpr size_t asked_at_once = quant::divided_up(n_tok * tile_rows, panel_block_rows);
   size_t r = 0, asked = n_tok;
   for (; r + tile_rows <= n_rows; r += tile_rows) {
     for (const size_t end = std::min(asked + asked_at_once, 2 * n_tok); asked < end; ++asked)

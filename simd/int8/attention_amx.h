@@ -88,7 +88,7 @@ inline void store_scores(float* s, size_t s_stride, const TileSums& sums, const 
 // what is left of them.
 inline void score_tiles(float* s, size_t s_stride, const TileFactors& q, size_t n_q, const std::int8_t* k,
                         const float* k_scales, size_t n_blocks, size_t dim, Ahead* ahead) noexcept {
-  const size_t n_steps = (dim + dot_bytes - 1) / dot_bytes;
+  const size_t n_steps = quant::divided_up(dim, dot_bytes);
   const size_t n_whole = (n_steps - 1) / tile_rows, n_last = n_steps - n_whole * tile_rows;
   TileShapes shapes;
   for (const size_t tile : std::initializer_list<size_t>{0, 4, 5, 6})
@@ -195,7 +195,7 @@ inline void mix_tiles(TileSums (&sums)[mixed_tiles], bool add, const TileFactors
 template <size_t n_tiles>
 inline void mix_columns_amx(float* y, size_t y_stride, const TileFactors& p, size_t n_q, const std::int8_t* v,
                             size_t n_k, size_t dim, Ahead* ahead) noexcept {
-  const size_t n_steps = (n_k + dot_bytes - 1) / dot_bytes;
+  const size_t n_steps = quant::divided_up(n_k, dot_bytes);
   const size_t n_whole = n_steps / tile_rows, n_last = n_steps % tile_rows;
   alignas(64) TileSums sums[mixed_tiles];
   if (n_whole > 0) mix_tiles<n_tiles>(sums, false, p, n_q, v, dim, 0, n_whole, tile_rows, ahead);

@@ -41,7 +41,7 @@ inline void score_rows(float* s, size_t s_stride, const float* q, size_t q_strid
   for (size_t b = 0; b < n_blocks; ++b) {
     const std::int8_t* const block = k + b * key_block<CachedI8>(dim);
     multiply_lines<Numbers, Numbers::tile_rows, 1>(
-        rows, n_q, (dim + dot_bytes - 1) / dot_bytes, ahead,
+        rows, n_q, quant::divided_up(dim, dot_bytes), ahead,
         [&](size_t step) { return block + step * cached_line; },
         [&](size_t i, const I32(&dots)[line_vecs]) {
           for (size_t v = 0; v < line_vecs; ++v) {
@@ -67,7 +67,7 @@ template <class Numbers, size_t tile_rows, size_t n_lines>
 inline void mix_lines(float* y, size_t y_stride, const Factors<Numbers>* rows, size_t n_q,
                       const std::int8_t* v, size_t n_k, size_t dim, size_t d, size_t ahead) noexcept {
   multiply_lines<Numbers, tile_rows, n_lines>(
-      rows, n_q, (n_k + dot_bytes - 1) / dot_bytes, ahead,
+      rows, n_q, quant::divided_up(n_k, dot_bytes), ahead,
       [&](size_t step) { return v + (step * dim + d) * dot_bytes; },
       [&](size_t i, const I32(&dots)[n_lines * line_vecs]) {
         RUNNEL_UNROLL for (size_t c = 0; c < n_lines * line_vecs; ++c) {

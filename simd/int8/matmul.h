@@ -59,7 +59,7 @@ struct Stretch {
 };
 constexpr size_t fetch_blocks = 4;  // after so many, some of the next panels are fetched
 inline size_t n_fetches(const Stretch& stretch) noexcept {
-  return (stretch.end - stretch.begin + fetch_blocks - 1) / fetch_blocks;
+  return quant::divided_up(stretch.end - stretch.begin, fetch_blocks);
 }
 
 // What the product reads of the weights, and where more comes from meanwhile.
@@ -94,7 +94,7 @@ struct Tile {
   size_t end_whole() const noexcept { return std::min(stretch.end, x.n_cols / quant::i8_block); }
   // Of the last block, where it is not whole.
   size_t last_steps() const noexcept {
-    return (x.n_cols % quant::i8_block + quant::i8_step_cols - 1) / quant::i8_step_cols;
+    return quant::divided_up(x.n_cols % quant::i8_block, quant::i8_step_cols);
   }
   BlockI8 block(size_t b) const noexcept {
     return {codes + b * block_bytes, codes_stride, x.codes + x.place(b) * quant::i8_block,
@@ -397,10 +397,9 @@ constexpr size_t pass_bytes = 18 * quant::i8_chunk * stretch_blocks * quant::i8_
 // Tokens of a pass: the same for all passes, but for whole chunks.
 inline size_t pass_tokens(size_t n_tok, size_t n_blocks) noexcept {
   const size_t token_bytes = std::min(std::max(size_t{1}, n_blocks), stretch_blocks) * quant::i8_block;
-  const size_t n_chunks = (n_tok + quant::i8_chunk - 1) / quant::i8_chunk;
+  const size_t n_chunks = quant::divided_up(n_tok, quant::i8_chunk);
   const size_t most = pass_bytes / token_bytes / quant::i8_chunk;  // chunks
-  const size_t n_passes = (n_chunks + most - 1) / most;
-  return (n_chunks + n_passes - 1) / n_passes * quant::i8_chunk;
+  return even_tile(n_chunks, most) * quant::i8_chunk;
 }
 
 template <class Dot, class Groups>

@@ -25,7 +25,7 @@ struct Zipped {
 };
 
 inline void zip_codes(Zipped& zipped, const std::int8_t* w, size_t n_cols) noexcept {
-  const size_t n_steps = (n_cols + quant::i8_step_cols - 1) / quant::i8_step_cols;
+  const size_t n_steps = quant::divided_up(n_cols, quant::i8_step_cols);
   for (size_t step = 0; step < quant::i8_blocks(n_cols) * block_steps; step += 2) {
     RUNNEL_UNROLL
     for (size_t v = 0; v < panel_vecs; ++v) {

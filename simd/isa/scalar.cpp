@@ -293,7 +293,7 @@ void mix_f16(float* y, size_t y_stride, const float* p, size_t p_stride, size_t 
 
 void scores_i8(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const std::int8_t* k,
                const float* k_scales, size_t n_blocks, size_t dim) noexcept {
-  const size_t n_steps = (dim + dot_bytes - 1) / dot_bytes;
+  const size_t n_steps = quant::divided_up(dim, dot_bytes);
   for (size_t i = 0; i < n_q; ++i) {
     for (size_t j = 0; j < n_blocks * block_keys; ++j) {
       const std::int8_t* const block = k + j / block_keys * n_steps * block_keys * dot_bytes;
