@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "quant/float16.h"
+#include "quant/max_magnitude.h"
 
 namespace runnel::quant {
 namespace {
@@ -18,12 +19,6 @@ std::size_t code_offset(const ShapeI8& shape, std::size_t row, std::size_t step)
 }
 std::size_t scale_offset(const ShapeI8& shape, std::size_t row, std::size_t group) noexcept {
   return row / i8_panel_rows * shape.panel_scales() + group * i8_panel_rows + row % i8_panel_rows;
-}
-
-float max_magnitude(const float* w, std::size_t n) noexcept {
-  float max = 0.0f;
-  for (std::size_t i = 0; i < n; ++i) max = std::max(max, std::fabs(w[i]));
-  return max;
 }
 
 // The nearest f16; where those are so coarse (below 2^-14) that the largest weight would be clipped, the next

@@ -5,18 +5,10 @@
 #include <cstring>
 
 #include "quant/float16.h"
+#include "quant/max_magnitude.h"
 
 namespace runnel::quant {
 namespace {
-
-float max_magnitude(const float* in) noexcept {
-  float max = 0.0f;
-  for (std::size_t i = 0; i < BlockQ8_0::size; ++i) {
-    const float magnitude = std::fabs(in[i]);
-    if (magnitude > max) max = magnitude;  // false for a NaN
-  }
-  return max;
-}
 
 std::int8_t to_nearest(float value) noexcept {
   if (std::isnan(value)) return 0;
@@ -24,7 +16,7 @@ std::int8_t to_nearest(float value) noexcept {
 }
 
 BlockQ8_0 encode_block(const float* in) noexcept {
-  const float scale = std::min(max_magnitude(in) / 127.0f, f16_max);
+  const float scale = std::min(max_magnitude(in, BlockQ8_0::size) / 127.0f, f16_max);
   BlockQ8_0 block{};
   block.d = f32_to_f16(scale);
   if (block.d == 0) return block;
