@@ -19,10 +19,12 @@ using std::size_t;
 using F16 = std::uint16_t;   // IEEE binary16 bits
 using BF16 = std::uint16_t;  // upper half of a binary32
 
-constexpr size_t panel_rows = 16;                  // output rows that lie side by side in a packed panel
-constexpr size_t block_keys = 16;                  // cached keys that lie side by side
-constexpr size_t dot_bytes = quant::i8_step_cols;  // cached int8 numbers that do, as those of weights
-// Neighbouring keys, or values, that the decoder passes at a time at most; the next of them follow in memory.
+constexpr size_t panel_rows = 16;  // output rows that lie side by side in a packed panel
+constexpr size_t block_keys = 16;  // cached keys that lie side by side
+// Numbers of a cached int8 key, or cached int8 values, that lie side by side: like those of int8 weights,
+// what one dot product of bytes adds up.
+constexpr size_t dot_bytes = quant::i8_step_cols;
+// Neighbouring keys, or values, that the caller passes at a time at most; the next of them follow in memory.
 constexpr size_t run_keys = 256;
 // What meets int8 numbers and is float itself (a query, weights over keys, a vector) may be rounded to so
 // many steps between zero and its largest number.
@@ -63,8 +65,8 @@ constexpr size_t panel_block_cols = 512;
   /* int8 (quant/i8.h). Rows of Q8_0 blocks, one after another, into panels of g32 without loss;                       \
      w: [out.shape.n_rows, out.shape.n_groups()] */                                                                    \
   X(pack_q8_0,    void,   (const quant::MutablePanelsI8& out, const quant::BlockQ8_0* w))                              \
-  /* Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above i8_carry_ratio \
-     times the lower median of the maxima of the row's blocks are carried, the i8_max_carried() largest at most. */    \
+  /* Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above i8_carry_ratio times the lower    \
+     median of the maxima of the row's blocks are carried, the i8_max_carried() largest at most. */                    \
   X(quantize_i8,  void,   (const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok))            \
   /* y[t, r] = sum_c w[r, c] x[t, c], r < w.shape.n_rows;  y: rows y_stride apart, x.n_cols == w.shape.n_cols. The     \
      same bits from every row of kernels: integer sums over each block, then fused additions in one order:             \

@@ -48,7 +48,6 @@ inline void prefetch_lines(const T* p, size_t n) noexcept {
 // ---- Different on each instruction set:
 //   fmadd(a, b, c)          a * b + c, rounded once
 //   load_f16, _bf16         `lanes` numbers, widened
-//   scale_of                a block's scale
 //   store_f16               rounded to nearest even
 //   load_n, store_n         the first n <= lanes numbers; a load fills up with `fill`
 //   load_f16_n, load_bf16_n, store_f16_n
@@ -208,20 +207,11 @@ inline float reduce_max(F32 v) noexcept { return vmaxvq_f32(v); }
 
 using F32x4 = __m128;
 inline void store4(float* p, F32x4 v) noexcept { _mm_storeu_ps(p, v); }
-// Converts three numbers of qs, too: saves a move.
-inline float scale_of(const quant::BlockQ8_0& block) noexcept {
-  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&block))));
-}
 
 #elif defined(__aarch64__)
 
 using F32x4 = float32x4_t;
 inline void store4(float* p, F32x4 v) noexcept { vst1q_f32(p, v); }
-inline float scale_of(const quant::BlockQ8_0& block) noexcept {
-  __fp16 scale = 0;
-  __builtin_memcpy(&scale, &block.d, sizeof scale);
-  return scale;
-}
 
 #endif
 

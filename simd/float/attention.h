@@ -1,7 +1,6 @@
-// Attention in floats. What it is: simd/kernels.h.
+// Attention over keys and values that are cached as floats. What it is: simd/kernels.h.
 #pragma once
 #include "simd/attention_tiles.h"
-#include "simd/int8/cached.h"
 
 namespace runnel::simd {
 namespace {
@@ -15,11 +14,6 @@ void scores_f16(float* s, size_t s_stride, const float* q, size_t q_stride, size
   scores<Cached<AsF16>>(s, s_stride, q, q_stride, n_q, k, n_blocks, dim);
 }
 
-void scores_i8(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const std::int8_t* k,
-               const float* k_scales, size_t n_blocks, size_t dim) noexcept {
-  scores_of_i8(s, s_stride, q, q_stride, n_q, k, k_scales, n_blocks, dim);
-}
-
 void mix_f32(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const float* v,
              size_t n_k, size_t dim) noexcept {
   mix<Cached<AsF32>>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
@@ -28,13 +22,6 @@ void mix_f16(float* y, size_t y_stride, const float* p, size_t p_stride, size_t 
              size_t dim) noexcept {
   mix<Cached<AsF16>>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
 }
-
-void mix_i8(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
-            size_t n_k, size_t dim) noexcept {
-  mix<CachedI8>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
-}
-
-size_t unasked_i8(size_t /*n*/, size_t /*n_q*/) noexcept { return 0; }
 
 }  // namespace
 }  // namespace runnel::simd

@@ -13,13 +13,13 @@ namespace {
 constexpr size_t factor_rows = 8;
 constexpr size_t cached_line = block_keys * dot_bytes;
 
-// done(i, dots) for each of n_q rows, tile_rows at a time: of the n_lines lines from line(step) on. Asks once
-// for what lies `ahead` of each of them: a run of keys or values, so that the next run comes from memory at
-// the pace that this one is read, and none is asked for twice or left out where runs are short.
-template <class Numbers, size_t tile_rows, size_t n_lines, class Line, class Done>
+// done(i, dots) for each of n_q rows, at most max_rows at a time: of the n_lines lines from line(step) on.
+// Asks once for what lies `ahead` of each of them: a run of keys or values, so that the next run comes from
+// memory at the pace that this one is read, and none is asked for twice or left out where runs are short.
+template <class Numbers, size_t max_rows, size_t n_lines, class Line, class Done>
 inline void multiply_lines(const Factors<Numbers>* rows, size_t n_q, size_t n_steps, size_t ahead, Line line,
                            Done done) noexcept {
-  for_each_tile<tile_rows>(n_q, [&](size_t first, auto n) {
+  for_each_tile<max_rows>(n_q, [&](size_t first, auto n) {
     const size_t to_ask = first > 0 ? 0 : ahead;
     I32 dots[n][n_lines * line_vecs];
     Numbers::template multiply<n>(dots, rows + first, n_steps, [&](size_t step) {
@@ -40,7 +40,7 @@ inline void score_rows(float* s, size_t s_stride, const float* q, size_t q_strid
   for (size_t i = 0; i < n_q; ++i) rows[i].set(q + i * q_stride, dim);
   for (size_t b = 0; b < n_blocks; ++b) {
     const std::int8_t* const block = k + b * key_block<CachedI8>(dim);
-    multiply_lines<Numbers, Numbers::tile_rows, 1>(
+    multiply_lines<Numbers, Numbers::line_rows, 1>(
         rows, n_q, quant::divided_up(dim, dot_bytes), ahead,
         [&](size_t step) { return block + step * cached_line; },
         [&](size_t i, const I32(&dots)[line_vecs]) {
@@ -63,10 +63,10 @@ void scores_i8_dots(float* s, size_t s_stride, const float* q, size_t q_stride, 
 }
 
 // The columns of n_lines lines, from d on.
-template <class Numbers, size_t tile_rows, size_t n_lines>
+template <class Numbers, size_t max_rows, size_t n_lines>
 inline void mix_lines(float* y, size_t y_stride, const Factors<Numbers>* rows, size_t n_q,
                       const std::int8_t* v, size_t n_k, size_t dim, size_t d, size_t ahead) noexcept {
-  multiply_lines<Numbers, tile_rows, n_lines>(
+  multiply_lines<Numbers, max_rows, n_lines>(
       rows, n_q, quant::divided_up(n_k, dot_bytes), ahead,
       [&](size_t step) { return v + (step * dim + d) * dot_bytes; },
       [&](size_t i, const I32(&dots)[n_lines * line_vecs]) {
@@ -89,7 +89,7 @@ inline void mix_rows(float* y, size_t y_stride, const float* p, size_t p_stride,
     mix_lines<Numbers, Numbers::wide_rows, Numbers::wide_lines>(y, y_stride, rows, n_q, v, n_k, dim, d,
                                                                 ahead);
   for (; d + block_keys <= dim; d += block_keys)
-    mix_lines<Numbers, Numbers::tile_rows, 1>(y, y_stride, rows, n_q, v, n_k, dim, d, ahead);
+    mix_lines<Numbers, Numbers::line_rows, 1>(y, y_stride, rows, n_q, v, n_k, dim, d, ahead);
 }
 
 // The columns after whole lines of them.

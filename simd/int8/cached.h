@@ -1,5 +1,4 @@
-// How int8 keys and values are cached, and attention over them as floats: on ARM without dot
-// products of bytes, and for what integer products leave (attention_dots.h).
+// How int8 keys and values are cached, and scores of such keys as floats.
 #pragma once
 #include "simd/attention_tiles.h"
 #include "simd/int8/vocabulary.h"

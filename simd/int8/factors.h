@@ -3,15 +3,15 @@
 //
 //   numbers.put(j, x)       keeps number j, -factor_steps <= x <= factor_steps
 //   numbers.finish(n, sum)  after n of them, which add up to sum: zeros up to a whole four
-//   tile_rows               rows of numbers that meet a line of cached bytes at a time
+//   line_rows               rows of numbers that meet a line of cached bytes at a time
 //   wide_rows, wide_lines   up to wide_rows rows meet wide_lines neighbouring lines at a time, which
 //                           reads the lines in order
 //   multiply(dots, rows, n_steps, line)
 //                           dots[i][v] = sum of row i's numbers times the bytes of vector v, where line(step)
 //                           is one or more times [block_keys][dot_bytes] of them; exact
 #pragma once
+#include "simd/int8/scaling.h"
 #include "simd/int8/vocabulary.h"
-#include "simd/scaling.h"
 
 namespace runnel::simd {
 namespace {

@@ -30,8 +30,8 @@ inline Bytes add_dots_of_four(Bytes sum, I32 a, FourBytes b) noexcept {
 class FactorsOfBytes {
  public:
   // With two sums for each vector of a line, what the registers hold.
-  static constexpr size_t tile_rows = lanes == 16 ? 8 : lanes == 8 ? 2 : 3;
-  static constexpr size_t wide_rows = lanes == 16 ? 3 : tile_rows, wide_lines = lanes == 16 ? 4 : 1;
+  static constexpr size_t line_rows = lanes == 16 ? 8 : lanes == 8 ? 2 : 3;
+  static constexpr size_t wide_rows = lanes == 16 ? 3 : line_rows, wide_lines = lanes == 16 ? 4 : 1;
 
   void put(size_t j, std::int32_t x) noexcept {
     high_[j] = high_byte(x);

@@ -39,8 +39,8 @@ inline Words four_words(const std::int16_t* p) noexcept {
 class FactorsOfWords {
  public:
   // With two sums for each vector of a line, what the registers hold.
-  static constexpr size_t tile_rows = lanes == 16 ? 8 : 2;
-  static constexpr size_t wide_rows = tile_rows, wide_lines = 1;  // widened for fewer rows they cost more
+  static constexpr size_t line_rows = lanes == 16 ? 8 : 2;
+  static constexpr size_t wide_rows = line_rows, wide_lines = 1;  // widened for fewer rows they cost more
 
   void put(size_t j, std::int32_t x) noexcept { numbers_[j] = static_cast<std::int16_t>(x); }
   void finish(size_t n, std::int32_t) noexcept {

@@ -8,12 +8,25 @@
 #pragma once
 #include <algorithm>
 
+#include "simd/int8/scaling.h"
 #include "simd/int8/vocabulary.h"
 #include "simd/matvec_rows.h"
-#include "simd/scaling.h"
 
 namespace runnel::simd {
 namespace {
+
+#if defined(__x86_64__)
+// Converts three numbers of qs, too: saves a move.
+inline float scale_of(const quant::BlockQ8_0& block) noexcept {
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&block))));
+}
+#elif defined(__aarch64__)
+inline float scale_of(const quant::BlockQ8_0& block) noexcept {
+  __fp16 scale = 0;
+  __builtin_memcpy(&scale, &block.d, sizeof scale);
+  return scale;
+}
+#endif
 
 // The part of a vector that is multiplied at a time.
 template <class Inputs>

@@ -1,22 +1,15 @@
 // AVX2, FMA, F16C: vectors of 8 floats.
-#include "simd/float_kernels.h"
 #include "simd/int8/attention_dots.h"
 #include "simd/int8/dot_avx2.h"
 #include "simd/int8/factors_of_words.h"
-#include "simd/int8/inputs_of_words.h"
 #include "simd/int8/matmul.h"
-#include "simd/int8/matvec_q8_0.h"
-#include "simd/int8/pack.h"
-#include "simd/int8/quantize.h"
+#include "simd/vector_kernels.h"
 
 namespace runnel::simd {
 namespace {
 
-constexpr Kernels with_int8() noexcept {
-  Kernels kernels = float_kernels;
-  kernels.matvec_q8_0 = matvec_q8_0_i16<InputsOfWords>;
-  kernels.pack_q8_0 = pack_q8_0;
-  kernels.quantize_i8 = quantize_i8;
+constexpr Kernels with_own() noexcept {
+  Kernels kernels = vector_kernels;
   kernels.matmul_i8 = matmul_i8<Dot>;
   kernels.scores_i8 = scores_i8_dots<FactorsOfWords>;
   kernels.mix_i8 = mix_i8_dots<FactorsOfWords>;
@@ -26,6 +19,6 @@ constexpr Kernels with_int8() noexcept {
 }  // namespace
 
 extern const Kernels kernels_avx2;
-const Kernels kernels_avx2 = with_int8();
+const Kernels kernels_avx2 = with_own();
 
 }  // namespace runnel::simd

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "quant/float16.h"
-#include "simd/float/quantize_vector.h"
+#include "simd/int8/quantize_vector.h"
 #include "simd/kernels.h"
 
 namespace runnel::simd {

@@ -115,7 +115,7 @@ FAULTS = [
     ("avx2", "simd/int8/factors_of_words.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots
     ("avx512", "simd/int8/factors_of_words.h", "_mm512_permutex2var_epi32(a, odd, b)", "_mm512_permutex2var_epi32(a, even, b)",
      "mix_i8"),
-    ("dotprod", "simd/scaling.h", "max < quant::i8_least_max", "false", "scores_i8"),  # zeros elsewhere too, by chance
+    ("dotprod", "simd/int8/scaling.h", "max < quant::i8_least_max", "false", "scores_i8"),  # zeros elsewhere too, by chance
     ("avx2 avx512 neon", "simd/float/exp.h", "F32(-87.5f)", "F32(-88.5f)", "softmax_step"),  # the exponent wraps
     ("avx2 avx512 neon", "simd/float/matmul.h", "x + c, x_stride, n_tok, block", "x, x_stride, n_tok, block", "matmul_panels"),
     ("avx2 avx512 neon", "simd/float/matmul.h", "n_cols, rows + t * x_row)", "n_cols, rows)", "matmul_panels"),
@@ -125,7 +125,7 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/vec.h", "? lanes + i : i + square", "? lanes + i : i", "pack_panel_bf16"),
     ("avx512", "simd/float/matmul.h", "std::copy_n(tile + t * panel_rows, n_rows,", "std::copy_n(tile + t * panel_rows, panel_rows,",
      "matmul_panels"),
-    ("avx512", "simd/float/quantize_vector.h", "i / side * y_stride + i % side", "i * y_stride", "quantize_vector"),
+    ("avx512", "simd/int8/quantize_vector.h", "i / side * y_stride + i % side", "i * y_stride", "quantize_vector"),
 ]
 
 

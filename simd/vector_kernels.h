@@ -1,4 +1,5 @@
-// All float kernels, for the instruction set that the including file is compiled for.
+// The kernels that are the same code for vectors of every size: all but the int8 product. They are compiled
+// for the instruction set of the including file, which puts its own in the place of some.
 #pragma once
 #include "simd/float/attention.h"
 #include "simd/float/elementwise.h"
@@ -6,18 +7,24 @@
 #include "simd/float/matvec.h"
 #include "simd/float/norm.h"
 #include "simd/float/pack.h"
-#include "simd/float/quantize_vector.h"
 #include "simd/float/softmax.h"
+#include "simd/int8/attention_floats.h"
+#include "simd/int8/inputs_of_words.h"
+#include "simd/int8/matvec_q8_0.h"
+#include "simd/int8/pack.h"
 #include "simd/int8/peak.h"
+#include "simd/int8/quantize.h"
+#include "simd/int8/quantize_vector.h"
 #include "simd/peaks.h"
 
 namespace runnel::simd {
 namespace {
 
-constexpr Kernels float_kernels{
+constexpr Kernels vector_kernels{
     .matvec_f32 = matvec_f32,
     .matvec_f16 = matvec_f16,
     .matvec_bf16 = matvec_bf16,
+    .matvec_q8_0 = matvec_q8_0_i16<InputsOfWords>,
     .f16_to_f32 = f16_to_f32,
     .bf16_to_f32 = bf16_to_f32,
     .f32_to_f16 = f32_to_f16,
@@ -28,6 +35,8 @@ constexpr Kernels float_kernels{
     .read_words = read_words,
     .peak_f32 = peak_f32,
     .peak_i8 = peak_i8,
+    .pack_q8_0 = pack_q8_0,
+    .quantize_i8 = quantize_i8,
     .scores_f32 = scores_f32,
     .scores_f16 = scores_f16,
     .scores_i8 = scores_i8,

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "simd/scaling.h"
+#include "simd/int8/scaling.h"
 
 namespace runnel::simd {
 namespace {
