@@ -28,11 +28,7 @@ inline float inverse_root(float x) noexcept { return 1.0f / __builtin_sqrtf(x); 
 void rms_norm(float* y, const float* x, const float* gain, size_t n, float eps) noexcept {
   const float squares = sum_of(x, n, 0.0f, [](F32 v) { return v * v; });
   const F32 inverse(inverse_root(squares / static_cast<float>(n) + eps));
-  if (gain != nullptr) {
-    map(y, x, gain, n, [&](F32 v, F32 g) { return v * inverse * g; });
-  } else {
-    map(y, x, n, [&](F32 v) { return v * inverse; });
-  }
+  map(y, x, gain, n, [&](F32 v, F32 g) { return v * inverse * g; });
 }
 
 void layer_norm(float* y, const float* x, const float* gain, const float* bias, size_t n,
@@ -40,11 +36,7 @@ void layer_norm(float* y, const float* x, const float* gain, const float* bias, 
   const float mean = sum_of(x, n, 0.0f, [](F32 v) { return v; }) / static_cast<float>(n);
   const float squares = sum_of(x, n, mean, [&](F32 v) { return (v - F32(mean)) * (v - F32(mean)); });
   const F32 inverse(inverse_root(squares / static_cast<float>(n) + eps));
-  if (gain != nullptr) {
-    map(y, x, gain, n, [&](F32 v, F32 g) { return (v - F32(mean)) * inverse * g; });
-  } else {
-    map(y, x, n, [&](F32 v) { return (v - F32(mean)) * inverse; });
-  }
+  map(y, x, gain, n, [&](F32 v, F32 g) { return (v - F32(mean)) * inverse * g; });
   if (bias != nullptr) add(y, bias, n);
 }
 

@@ -340,7 +340,7 @@ void rms_norm(float* y, const float* x, const float* gain, size_t n, float eps) 
   float squares = 0.0f;
   for (size_t i = 0; i < n; ++i) squares += x[i] * x[i];
   const float root = std::sqrt(squares / static_cast<float>(n) + eps);
-  for (size_t i = 0; i < n; ++i) y[i] = x[i] / root * (gain != nullptr ? gain[i] : 1.0f);
+  for (size_t i = 0; i < n; ++i) y[i] = x[i] / root * gain[i];
 }
 void layer_norm(float* y, const float* x, const float* gain, const float* bias, size_t n,
                 float eps) noexcept {
@@ -350,9 +350,7 @@ void layer_norm(float* y, const float* x, const float* gain, const float* bias, 
   float squares = 0.0f;
   for (size_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
   const float root = std::sqrt(squares / static_cast<float>(n) + eps);
-  for (size_t i = 0; i < n; ++i) {
-    y[i] = (x[i] - mean) / root * (gain != nullptr ? gain[i] : 1.0f) + (bias != nullptr ? bias[i] : 0.0f);
-  }
+  for (size_t i = 0; i < n; ++i) y[i] = (x[i] - mean) / root * gain[i] + (bias != nullptr ? bias[i] : 0.0f);
 }
 
 void rotate(float& a, float& b, float cos, float sin) noexcept {
