@@ -13,10 +13,9 @@
 #endif
 
 namespace runnel::simd {
+namespace {
 
 #if defined(__x86_64__)
-
-namespace {
 
 // Intel SDM volume 2A, CPUID; bits of the registers that leaves 1 and 7 give.
 constexpr std::uint32_t leaf1_ecx_fma = 1u << 12, leaf1_ecx_osxsave = 1u << 27, leaf1_ecx_f16c = 1u << 29;
@@ -47,9 +46,7 @@ bool os_grants_tiles() noexcept {
 #endif
 }
 
-}  // namespace
-
-std::uint32_t cpu_features() noexcept {
+std::uint32_t find_features() noexcept {
   std::uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & leaf1_ecx_osxsave) == 0) return no_cpu_feature;
   const std::uint32_t xcr0 = read_xcr0();
@@ -76,7 +73,7 @@ std::uint32_t cpu_features() noexcept {
 
 // Bits of the auxiliary vector (Linux: Documentation/arch/arm64/elf_hwcaps.rst). NEON belongs to every 64-bit
 // ARM.
-std::uint32_t cpu_features() noexcept {
+std::uint32_t find_features() noexcept {
   constexpr unsigned long hwcap_asimddp = 1ul << 20, hwcap2_i8mm = 1ul << 13;
   std::uint32_t features = no_cpu_feature;
   if ((getauxval(AT_HWCAP) & hwcap_asimddp) != 0) features |= cpu_dotprod;
@@ -87,8 +84,15 @@ std::uint32_t cpu_features() noexcept {
 #else
 
 // Other CPUs run the scalar row.
-std::uint32_t cpu_features() noexcept { return no_cpu_feature; }
+std::uint32_t find_features() noexcept { return no_cpu_feature; }
 
 #endif
+
+}  // namespace
+
+std::uint32_t cpu_features() noexcept {
+  static const std::uint32_t features = find_features();
+  return features;
+}
 
 }  // namespace runnel::simd

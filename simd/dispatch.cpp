@@ -20,12 +20,10 @@ constexpr IsaRow rows[] = {
 #undef RUNNEL_ISA_ROW
 };
 
-bool runs_on(const IsaRow& row, std::uint32_t features) noexcept { return (row.needs & ~features) == 0; }
-
 // The best row that the features allow, or the one of that name; end of the rows if there is none.
 const IsaRow* find(const char* name, std::uint32_t features) noexcept {
   for (const IsaRow& row : rows) {
-    if ((name == nullptr || std::strcmp(row.name, name) == 0) && runs_on(row, features)) return &row;
+    if ((name == nullptr || std::strcmp(row.name, name) == 0) && row.runs_on(features)) return &row;
   }
   return std::end(rows);
 }
@@ -39,14 +37,14 @@ void lay_over(Kernels& table, const Kernels& row) noexcept {
 
 }  // namespace
 
-IsaRows isa_rows() noexcept { return {rows, std::size(rows)}; }
+std::span<const IsaRow> isa_rows() noexcept { return rows; }
 
 Kernels select(const char* name, std::uint32_t features, const IsaRow** row) noexcept {
   Kernels table;
   const IsaRow* const chosen = find(name, features);
   *row = chosen != std::end(rows) ? chosen : nullptr;
   for (const IsaRow* r = std::end(rows); r-- != chosen;) {
-    if (runs_on(*r, features)) lay_over(table, *r->kernels);
+    if (r->runs_on(features)) lay_over(table, *r->kernels);
   }
   return table;
 }

@@ -9,6 +9,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "quant/i8.h"
 #include "quant/q8_0.h"
@@ -137,15 +138,12 @@ struct IsaRow {
   const char* name;
   std::uint32_t needs;     // CpuFeature bits
   const Kernels* kernels;  // null entries are inherited from the rows below
+
+  bool runs_on(std::uint32_t features) const noexcept { return (needs & ~features) == 0; }
 };
 
-struct IsaRows {
-  const IsaRow* begin;
-  size_t size;
-};
-
-IsaRows isa_rows() noexcept;            // best first; the last row is "scalar" and complete
-std::uint32_t cpu_features() noexcept;  // what this CPU and its OS allow
+std::span<const IsaRow> isa_rows() noexcept;  // best first; the last row is "scalar" and complete
+std::uint32_t cpu_features() noexcept;        // what this CPU and its OS allow
 
 // Every entry filled: the named row laid over those below it. Null name: the best this CPU can run. A name
 // that is not built, or that this CPU cannot run: an empty table (all null) and *row = null.

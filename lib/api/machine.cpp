@@ -15,10 +15,8 @@ const char* runnel_isa(void) {
 }
 
 const char* runnel_isa_available(size_t i) {
-  const simd::IsaRows rows = simd::isa_rows();
-  for (size_t r = 0; r < rows.size; ++r) {
-    const simd::IsaRow& row = rows.begin[r];
-    if ((row.needs & ~simd::cpu_features()) == 0 && i-- == 0) return row.name;
+  for (const simd::IsaRow& row : simd::isa_rows()) {
+    if (row.runs_on(simd::cpu_features()) && i-- == 0) return row.name;
   }
   return nullptr;
 }

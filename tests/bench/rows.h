@@ -9,10 +9,9 @@ namespace runnel::bench {
 // register_row(row, kernels) for each row of kernels that runs here, the best first.
 template <class Register>
 void for_each_row(Register register_row) {
-  const simd::IsaRows rows = simd::isa_rows();
-  for (simd::size_t i = 0; i < rows.size; ++i) {
+  for (const simd::IsaRow& built : simd::isa_rows()) {
     const simd::IsaRow* row = nullptr;
-    const simd::Kernels kernels = simd::select(rows.begin[i].name, simd::cpu_features(), &row);
+    const simd::Kernels kernels = simd::select(built.name, simd::cpu_features(), &row);
     if (row != nullptr) register_row(*row, kernels);
   }
 }

@@ -43,11 +43,9 @@ void Report::near(double got, double expected, double tolerance, const char* for
 namespace {
 
 bool is_built(const char* name) {
-  const IsaRows rows = isa_rows();
-  for (std::size_t i = 0; i < rows.size; ++i) {
-    if (std::strcmp(rows.begin[i].name, name) == 0) return true;
-  }
-  return false;
+  const auto rows = isa_rows();
+  return std::any_of(rows.begin(), rows.end(),
+                     [=](const IsaRow& row) { return std::strcmp(row.name, name) == 0; });
 }
 
 // Those kernels of the table that `own` has.
@@ -94,23 +92,22 @@ int check_emulated_amx() {
 
 // Every entry of the selected table comes from the first row, from the chosen one down, that runs and has it.
 void check_entries(const Kernels& table, std::size_t chosen, std::uint32_t features, Report& report) {
-  const IsaRows rows = isa_rows();
-#define X(kernel, result, params)                                                                          \
-  {                                                                                                        \
-    std::size_t i = chosen;                                                                                \
-    while (i < rows.size &&                                                                                \
-           ((rows.begin[i].needs & ~features) != 0 || rows.begin[i].kernels->kernel == nullptr)) {         \
-      ++i;                                                                                                 \
-    }                                                                                                      \
-    report.expect(i < rows.size && table.kernel == rows.begin[i].kernels->kernel, "%s of row %s", #kernel, \
-                  rows.begin[chosen].name);                                                                \
+  const auto rows = isa_rows();
+#define X(kernel, result, params)                                                                         \
+  {                                                                                                       \
+    std::size_t i = chosen;                                                                               \
+    while (i < rows.size() && ((rows[i].needs & ~features) != 0 || rows[i].kernels->kernel == nullptr)) { \
+      ++i;                                                                                                \
+    }                                                                                                     \
+    report.expect(i < rows.size() && table.kernel == rows[i].kernels->kernel, "%s of row %s", #kernel,    \
+                  rows[chosen].name);                                                                     \
   }
   RUNNEL_KERNELS(X)
 #undef X
 }
 
 void check_no_choice(const char* name, std::uint32_t features, Report& report) {
-  const IsaRow* row = isa_rows().begin;
+  const IsaRow* row = isa_rows().data();
   const Kernels table = select(name, features, &row);
   report.expect(row == nullptr && table.add == nullptr && table.matvec_f32 == nullptr,
                 "%s must not be chosen", name);
@@ -118,13 +115,13 @@ void check_no_choice(const char* name, std::uint32_t features, Report& report) {
 
 int check_select() {
   Report report;
-  const IsaRows rows = isa_rows();
-  const IsaRow& last = rows.begin[rows.size - 1];
+  const auto rows = isa_rows();
+  const IsaRow& last = rows.back();
   report.expect(std::strcmp(last.name, "scalar") == 0 && last.needs == 0, "the last row is scalar");
   std::uint32_t all = 0;
-  for (std::size_t i = 0; i < rows.size; ++i) all |= rows.begin[i].needs;
-  for (std::size_t i = 0; i < rows.size; ++i) {
-    const IsaRow* const expected = rows.begin + i;
+  for (const IsaRow& row : rows) all |= row.needs;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const IsaRow* const expected = &rows[i];
     const IsaRow* row = nullptr;
     const Kernels table = select(expected->name, all, &row);
     report.expect(row == expected, "%s by name", expected->name);
@@ -133,10 +130,10 @@ int check_select() {
   }
   for (std::uint32_t features = 0; features <= all; ++features) {
     std::size_t best = 0;
-    while ((rows.begin[best].needs & ~features) != 0) ++best;
+    while ((rows[best].needs & ~features) != 0) ++best;
     const IsaRow* row = nullptr;
     const Kernels table = select(nullptr, features, &row);
-    report.expect(row == rows.begin + best, "the best row for features %x", features);
+    report.expect(row == &rows[best], "the best row for features %x", features);
     check_entries(table, best, features, report);
   }
   check_no_choice("no_such_row", all, report);
