@@ -204,41 +204,57 @@ inline quant::ActivationsI8 columns(quant::ActivationsI8 x, size_t begin, size_t
   return x;
 }
 
+// All tokens against one stretch of a panel: n_cols columns from block `begin` on. Tokens that fill no tile
+// are multiplied at the last stretch, with all columns.
+template <class Groups>
+inline void multiply_all_tokens(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                                const quant::PanelsI8& panel, const Zipped& zipped, size_t begin,
+                                size_t n_cols) noexcept {
+  const bool is_first = begin == 0;
+  const bool is_last = begin * quant::i8_block + n_cols == x.n_cols;
+  const size_t n_rows = panel.shape.n_rows;
+  for (size_t t = 0; t < n_tok;) {
+    Tile whole{panel.codes, panel.scales, 0, 0, x.tokens(t), {0, quant::i8_blocks(x.n_cols)}};
+    size_t n = std::min(n_tok - t, whole.x.n_in_chunk());
+    for (; n >= tile_tokens; n -= tile_tokens, t += tile_tokens) {
+      const Tile part{
+          zipped.codes, nullptr, 0, 0, columns(whole.x, begin, n_cols), {0, quant::i8_blocks(n_cols)}};
+      with_whole_rows<tile_tokens, panel_rows>(
+          y + t * y_stride, y_stride, n_rows, is_first, [&](float* rows, size_t stride) {
+            multiply_stretch<Groups>(rows, stride, whole, part, zipped.scales, is_first, is_last);
+          });
+      whole.x = whole.x.tokens(tile_tokens);
+    }
+    if (is_last && n != 0) {
+      float* rest = y + t * y_stride;
+      multiply_chunk<DotSdot, Groups, 1, tile_tokens / 2>(rest, y_stride, whole, n, n_rows);
+    }
+    t += n;
+  }
+}
+
+// All tokens against one panel, a stretch after the other.
+template <class Groups>
+inline void multiply_panel(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                           const quant::PanelsI8& panel) noexcept {
+  constexpr size_t stretch_cols = zipped_blocks * quant::i8_block;
+  size_t begin = 0;  // block
+  do {               // once where there are no columns: all sums are zero
+    const size_t n_cols = std::min(stretch_cols, x.n_cols - begin * quant::i8_block);
+    Zipped zipped;
+    zip_codes(zipped, panel.codes + begin * block_bytes, n_cols);
+    zip_scales<Groups>(zipped, panel.scales + begin / Groups::blocks * panel_rows, n_cols);
+    multiply_all_tokens<Groups>(y, y_stride, x, n_tok, panel, zipped, begin, n_cols);
+    begin += zipped_blocks;
+  } while (begin * quant::i8_block < x.n_cols);
+}
+
 template <class Groups>
 inline void multiply_zipped(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                             const quant::PanelsI8& w) noexcept {
-  constexpr size_t stretch_cols = zipped_blocks * quant::i8_block;
   for (size_t row = 0; row < w.shape.n_rows; row += panel_rows) {
     const size_t n_rows = std::min(panel_rows, w.shape.n_rows - row);
-    const quant::PanelsI8 panel = w.rows(row, n_rows);
-    size_t begin = 0;  // block
-    bool is_last = false;
-    do {
-      const size_t n_cols = std::min(stretch_cols, x.n_cols - begin * quant::i8_block);
-      is_last = begin * quant::i8_block + n_cols == x.n_cols;
-      Zipped zipped;
-      zip_codes(zipped, panel.codes + begin * block_bytes, n_cols);
-      zip_scales<Groups>(zipped, panel.scales + begin / Groups::blocks * panel_rows, n_cols);
-      for (size_t t = 0; t < n_tok;) {
-        Tile whole{panel.codes, panel.scales, 0, 0, x.tokens(t), {0, quant::i8_blocks(x.n_cols)}};
-        size_t n = std::min(n_tok - t, whole.x.n_in_chunk());
-        for (; n >= tile_tokens; n -= tile_tokens, t += tile_tokens) {
-          const Tile part{
-              zipped.codes, nullptr, 0, 0, columns(whole.x, begin, n_cols), {0, quant::i8_blocks(n_cols)}};
-          with_whole_rows<tile_tokens, panel_rows>(
-              y + t * y_stride + row, y_stride, n_rows, begin == 0, [&](float* rows, size_t stride) {
-                multiply_stretch<Groups>(rows, stride, whole, part, zipped.scales, begin == 0, is_last);
-              });
-          whole.x = whole.x.tokens(tile_tokens);
-        }
-        if (is_last && n != 0) {  // all columns at once
-          float* rest = y + t * y_stride + row;
-          multiply_chunk<DotSdot, Groups, 1, tile_tokens / 2>(rest, y_stride, whole, n, n_rows);
-        }
-        t += n;
-      }
-      begin += zipped_blocks;
-    } while (!is_last);
+    multiply_panel<Groups>(y + row, y_stride, x, n_tok, w.rows(row, n_rows));
   }
 }
 
