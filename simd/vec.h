@@ -6,7 +6,6 @@
 // (tests/kernels/odr.sh).
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <utility>
 #include <xsimd/xsimd.hpp>
