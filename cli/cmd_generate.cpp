@@ -28,18 +28,10 @@ struct GenerateOptions {
   TextOptions prompt;
   SettingOptions settings;
   std::int64_t n_tokens = 256;
-  bool no_bos = false;
-  bool no_parse_special = false;
+  TokenOptions tokens;
   bool quiet = false;
   bool json = false;
 };
-
-unsigned token_flags(const GenerateOptions& options) {
-  unsigned flags = RUNNEL_TEXT_ONLY;
-  if (!options.no_bos) flags |= RUNNEL_ADD_BOS;
-  if (!options.no_parse_special) flags |= RUNNEL_PARSE_SPECIAL;
-  return flags;
-}
 
 std::string statistics(const runnel_session* session, runnel_finish finish) {
   const auto stat = [session](runnel_stat which) { return runnel_session_stat(session, which); };
@@ -91,10 +83,11 @@ int run_generate(const GenerateOptions& options) {
   const std::string prompt = options.prompt.read();
   const Model model = open_model(options.model, config.get());
   const Session session = open_session(model.get(), config.get());
-  const std::vector<std::int32_t> tokens = tokenize(model.get(), prompt, token_flags(options));
+  const std::vector<std::int32_t> tokens = tokenize(model.get(), prompt, options.tokens.flags());
   if (tokens.empty()) {
-    throw UsageError(options.no_bos ? "the prompt is empty, and with --no-bos there is nothing to begin with"
-                                    : "the prompt is empty, and this model has no token to begin with");
+    throw Failure(options.tokens.no_bos
+                      ? "the prompt is empty, and with --no-bos there is nothing to begin with"
+                      : "the prompt is empty, and this model has no token to begin with");
   }
   note_untrained_window(model.get(), session.get());
 
@@ -133,9 +126,7 @@ void add_generate(CLI::App& app, Run& run) {
   command.add_option("-n,--n-tokens", options->n_tokens, "tokens to generate; -1: without end; default 256")
       ->type_name("N")
       ->check(whole_number(-1, most_tokens));
-  command.add_flag("--no-bos", options->no_bos, "do not begin with the model's BOS token");
-  command.add_flag("--no-parse-special", options->no_parse_special,
-                   "special tokens spelled in the prompt, as <|end|>, are ordinary text");
+  options->tokens.add_to(command);
   command.add_flag("-q,--quiet", options->quiet, "no statistics on standard error");
   command.add_flag("--json", options->json,
                    "one JSON object at the end: prompt, text, finish, counts, rates");

@@ -1,5 +1,4 @@
 // runnel info: what a file holds, what the machine offers, what a session will take.
-#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -27,16 +26,16 @@ struct InfoOptions {
 };
 
 Json machine_report(const runnel_config* config) {
-  const std::string isa = isa_name(runnel_config_get(config, "isa"));
   Json kernels = Json::array();
   for (std::size_t i = 0; const char* name = runnel_isa_available(i); ++i) kernels.push_back(name);
-  if (std::find(kernels.begin(), kernels.end(), isa) == kernels.end())
-    throw UsageError("--isa: \"" + isa + "\" is not built in, or this processor lacks it");
-  return {{"isa", isa},
+  const std::int32_t n_default = runnel_default_threads();
+  const int n_threads = std::stoi(runnel_config_get(config, "threads"));
+  return {{"isa", isa_name(runnel_config_get(config, "isa"))},
           {"isa_available", std::move(kernels)},
           {"blas_core", runnel_blas_core()},
           {"blas_advice", runnel_blas_advice()},
-          {"default_threads", runnel_default_threads()}};
+          {"threads", n_threads > 0 ? n_threads : n_default},
+          {"default_threads", n_default}};
 }
 
 // A tokenizer's file without weights opens too; what is wrong with any other file is told.
@@ -144,7 +143,7 @@ std::string machine_text(const Json& machine) {
               machine["isa"].get<std::string>() + (others.empty() ? "" : " (also here: " + others + ")"));
   text += row("OpenBLAS", core.empty() ? "not built in" : core + " kernels");
   if (!advice.empty()) text += row("", advice);
-  return text + row("threads", std::to_string(machine["default_threads"].get<int>()));
+  return text + row("threads", std::to_string(machine["threads"].get<int>()));
 }
 
 std::string shape_text(const Json& model) {

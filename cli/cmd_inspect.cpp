@@ -77,8 +77,8 @@ Result inspect(const InspectOptions& options) {
   const std::int64_t n_sinks = n_sinks_of(config.get());
   if (n_sinks < 1) throw UsageError("--sinks: expected 1 or more, whose attention is to be shown, got 0");
   if (result.tokens.size() <= static_cast<std::size_t>(n_sinks)) {
-    throw UsageError("the text has " + std::to_string(result.tokens.size()) +
-                     " tokens; expected more than the sinks (" + std::to_string(n_sinks) + ")");
+    throw Failure("the text has " + std::to_string(result.tokens.size()) +
+                  " tokens; expected more than the sinks (" + std::to_string(n_sinks) + ")");
   }
   result.n_layer = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_LAYER));
   result.n_head = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_HEAD));

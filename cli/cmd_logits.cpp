@@ -28,6 +28,14 @@ struct LogitsOptions {
   SettingOptions settings;
 };
 
+void check_ids(const std::vector<std::int32_t>& tokens, std::size_t n_vocab) {
+  for (const std::int32_t token : tokens) {
+    if (token >= 0 && static_cast<std::size_t>(token) < n_vocab) continue;
+    throw UsageError("--tokens: expected ids from 0 to " + std::to_string(n_vocab - 1) + ", got " +
+                     std::to_string(token));
+  }
+}
+
 int run_logits(const LogitsOptions& options) {
   const std::vector<std::int32_t> tokens = parse_tokens(options.tokens);
   refuse_same_file(options.out, options.model, "model");
@@ -36,7 +44,8 @@ int run_logits(const LogitsOptions& options) {
   if (!options.settings.given("cache")) set_setting(config.get(), "cache", "f32");
   const Model model = open_model(options.model, config.get());
   const Session session = open_session(model.get(), config.get());
-  const auto n_vocab = static_cast<std::size_t>(runnel_model_fact(model.get(), RUNNEL_N_VOCAB));
+  const std::size_t n_vocab = vocabulary_size(model.get());
+  check_ids(tokens, n_vocab);
 
   const StopSession stop_on_interrupt(session.get());
   const FinishFirst finish_first;  // no part of a file stays behind

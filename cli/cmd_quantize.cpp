@@ -8,6 +8,7 @@
 #include "console.h"
 #include "errors.h"
 #include "options.h"
+#include "output_file.h"
 #include "progress.h"
 
 namespace cli {
@@ -38,6 +39,8 @@ std::int64_t file_bytes(const std::string& path) {
 
 int run_quantize(const QuantizeOptions& options) {
   const Config config = options.settings.config();
+  refuse_same_file(options.out, options.in, "model");
+  if (!options.calibrate.empty() && options.type != "i8") throw UsageError("--calibrate goes with --type i8");
   const std::string calibration = options.calibrate.empty() ? std::string() : read_text(options.calibrate);
   if (!options.calibrate.empty() && calibration.empty())
     throw Failure("the calibration text " + options.calibrate + " is empty");
@@ -65,7 +68,9 @@ void add_quantize(CLI::App& app, Run& run) {
       ->required()
       ->check(named());
   command.add_option("OUT", options->out, "the file to write")->required()->check(named());
-  command.add_option("--type", options->type, "i8, q8_0, f16 or f32; default i8")->type_name("TYPE");
+  command.add_option("--type", options->type, "i8, q8_0, f16 or f32; default i8")
+      ->type_name("TYPE")
+      ->check(one_of({"i8", "q8_0", "f16", "f32"}));
   command
       .add_option("--calibrate", options->calibrate,
                   "text that shows what the model reads, for i8; \"-\" is standard input")

@@ -30,8 +30,8 @@ int run_synth(const SynthOptions& options) {
   const Config config = options.settings.config();
   const SyntheticOptions& s = options.synthetic;
   CallProgress progress("synth " + s.shape);
-  check_synthesis(runnel_synthesize(s.shape.c_str(), s.type.c_str(), s.seed, options.out.c_str(),
-                                    config.get(), CallProgress::call, &progress));
+  check(runnel_synthesize(s.shape.c_str(), s.type.c_str(), s.seed, options.out.c_str(), config.get(),
+                          CallProgress::call, &progress));
   return exit_ok;
 }
 

@@ -20,8 +20,7 @@ constexpr const char* examples =
 struct TokenizeOptions {
   std::string model;
   TextOptions text;
-  bool no_bos = false;
-  bool no_parse_special = false;
+  TokenOptions tokens;
   bool json = false;
 };
 
@@ -30,11 +29,7 @@ int run_tokenize(const TokenizeOptions& options) {
   set_setting(config.get(), "vocab_only", "true");
   const std::string text = options.text.read();
   const Model model = open_model(options.model, config.get());
-
-  unsigned flags = RUNNEL_TEXT_ONLY;
-  if (!options.no_bos) flags |= RUNNEL_ADD_BOS;
-  if (!options.no_parse_special) flags |= RUNNEL_PARSE_SPECIAL;
-  const std::vector<std::int32_t> tokens = tokenize(model.get(), text, flags);
+  const std::vector<std::int32_t> tokens = tokenize(model.get(), text, options.tokens.flags());
 
   if (options.json) {
     Json pieces = Json::array();
@@ -57,9 +52,7 @@ void add_tokenize(CLI::App& app, Run& run) {
   CLI::App& command = add_command(app, "tokenize", "Show the tokens of a text", examples);
   add_model(command, options->model);
   options->text.add_to(command, "the text");
-  command.add_flag("--no-bos", options->no_bos, "do not begin with the model's BOS token");
-  command.add_flag("--no-parse-special", options->no_parse_special,
-                   "special tokens spelled in the text, as <|end|>, are ordinary text");
+  options->tokens.add_to(command);
   command.add_flag("--json", options->json, "ids with their texts");
   command.callback([options, &run] { run = [options] { return run_tokenize(*options); }; });
 }

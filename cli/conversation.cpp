@@ -8,6 +8,7 @@
 #include "console.h"
 #include "errors.h"
 #include "interrupt.h"
+#include "options.h"
 #include "session_notes.h"
 
 namespace cli {
@@ -40,7 +41,7 @@ Conversation::Conversation(ConversationOptions options, const runnel_config* con
       transcript_(options_.transcript_path) {
   note_untrained_window(model_.get(), session_.get());
   if (!options_.system.empty())
-    check(runnel_chat_system(chat_.get(), options_.system.data(), options_.system.size()));
+    check_settings(runnel_chat_system(chat_.get(), options_.system.data(), options_.system.size()));
 }
 
 // says: the call reads a message first.

@@ -18,7 +18,7 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The command line asks for something that does not exist or is out of range.
+// The command line asks for something that does not exist, is out of range or does not go together.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

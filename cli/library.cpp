@@ -4,6 +4,7 @@
 
 #include "errors.h"
 #include "interrupt.h"
+#include "options.h"
 #include "progress.h"
 
 namespace cli {
@@ -17,7 +18,7 @@ Config new_config() {
 Model open_model(const std::string& path, const runnel_config* config) {
   runnel_model* model = nullptr;
   CallProgress progress("packing to int8");
-  check(runnel_model_open_watched(path.c_str(), config, CallProgress::call, &progress, &model));
+  check_settings(runnel_model_open_watched(path.c_str(), config, CallProgress::call, &progress, &model));
   Model opened(model);
   if (interrupted()) throw Interrupted{};
   return opened;
@@ -25,13 +26,17 @@ Model open_model(const std::string& path, const runnel_config* config) {
 
 Session open_session(const runnel_model* model, const runnel_config* config) {
   runnel_session* session = nullptr;
-  check(runnel_session_open(model, config, &session));
+  check_settings(runnel_session_open(model, config, &session));
   return Session(session);
 }
 
 Chat open_chat(runnel_session* session, const runnel_config* config) {
   runnel_chat* chat = nullptr;
-  check(runnel_chat_open(session, config, &chat));
+  const runnel_status status = runnel_chat_open(session, config, &chat);
+  // A form that was asked for and does not exist; a model's own that is not known is the model's trouble.
+  const bool asked_for = *runnel_config_get(config, "template") != '\0';
+  if (status == RUNNEL_UNSUPPORTED && asked_for) throw UsageError(runnel_last_error());
+  check_settings(status);
   return Chat(chat);
 }
 

@@ -23,6 +23,7 @@ using Model = std::unique_ptr<runnel_model, CloseHandle>;
 using Session = std::unique_ptr<runnel_session, CloseHandle>;
 using Chat = std::unique_ptr<runnel_chat, CloseHandle>;
 
+// What opens something throws UsageError where the settings do not go together, or not with the model.
 Config new_config();
 Model open_model(const std::string& path, const runnel_config* config);
 Session open_session(const runnel_model* model, const runnel_config* config);

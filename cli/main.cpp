@@ -1,9 +1,10 @@
 // runnel: the command line of the library. Parses, runs one command, turns what goes wrong into one line.
-#include <cstdio>
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
@@ -20,9 +21,11 @@ constexpr const char* examples =
     "  runnel generate model.gguf -p \"Once upon a time\" -n 100\n"
     "  runnel info model.gguf                             what a file holds and what it needs\n"
     "\n"
-    "\"runnel COMMAND --help\" tells more. Exit codes: 0 done, 1 it could not be done, 2 the command line "
-    "is\n"
-    "wrong, 130 stopped by Ctrl-C. Results go to standard output, everything else to standard error.";
+    "\"runnel COMMAND --help\" tells more. Results go to standard output, everything else to standard "
+    "error.\n"
+    "Exit codes: 0 done, 1 it could not be done, 2 the command line is wrong (no such option, a value out "
+    "of\n"
+    "range, options that do not go together or not with the model), 130 stopped by Ctrl-C.";
 
 // One line for what CLI11 found wrong, and where to look.
 int report_usage(const CLI::App& app, const std::string& message) {
@@ -30,6 +33,20 @@ int report_usage(const CLI::App& app, const std::string& message) {
   for (const CLI::App* command : app.get_subcommands()) help += " " + command->get_name();
   cli::write_error(message + " (see " + help + " --help)");
   return cli::exit_usage;
+}
+
+// The first argument that nothing takes: CLI11 lists them all, last first and values among them.
+std::string unexpected(const CLI::App& app) {
+  const std::vector<std::string> arguments = app.remaining(true);
+  const auto option = std::find_if(arguments.begin(), arguments.end(),
+                                   [](const std::string& a) { return a.rfind('-', 0) == 0; });
+  const bool has_command = !app.get_subcommands().empty();
+  if (option != arguments.end()) {
+    const bool comes_before = has_command && app.remaining_size() > 0;
+    return "there is no option " + *option + (comes_before ? " before the command" : "");
+  }
+  if (!has_command) return "there is no command " + arguments.front();
+  return "nothing takes the argument \"" + arguments.front() + "\"";
 }
 
 int run(int argc, char** argv) {
@@ -61,6 +78,8 @@ int run(int argc, char** argv) {
     const int code = app.exit(request, text, text);
     cli::write_out(text.str());
     return code;
+  } catch (const CLI::ExtrasError&) {
+    return report_usage(app, unexpected(app));
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error.what());
   } catch (const cli::UsageError& error) {

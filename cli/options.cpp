@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "console.h"
 #include "errors.h"
@@ -106,6 +108,19 @@ std::string TextOptions::read() const {
   return read_text("-");
 }
 
+void TokenOptions::add_to(CLI::App& command) {
+  command.add_flag("--no-bos", no_bos, "do not begin with the model's BOS token");
+  command.add_flag("--no-parse-special", no_parse_special,
+                   "special tokens spelled in the text, as <|end|>, are ordinary text");
+}
+
+unsigned TokenOptions::flags() const {
+  unsigned flags = RUNNEL_TEXT_ONLY;
+  if (!no_bos) flags |= RUNNEL_ADD_BOS;
+  if (!no_parse_special) flags |= RUNNEL_PARSE_SPECIAL;
+  return flags;
+}
+
 std::string option_name(const std::string& setting) {
   std::string name = "--" + setting;
   std::replace(name.begin(), name.end(), '_', '-');
@@ -117,11 +132,18 @@ std::string setting_name(std::string option) {
   return option == "temp" ? "temperature" : option;
 }
 
-void set_setting(runnel_config* config, const std::string& name, const std::string& value) {
-  if (runnel_config_set(config, name.c_str(), value.c_str()) == RUNNEL_OK) return;
+void check_settings(runnel_status status) {
+  if (status != RUNNEL_BAD_ARGUMENT) return check(status);
   std::string message = runnel_last_error();
-  if (message.compare(0, name.size(), name) == 0) message.replace(0, name.size(), option_name(name));
+  const std::string name = message.substr(0, message.find(':'));
+  const std::vector<std::string> names = setting_names();
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    message.replace(0, name.size(), option_name(name));
   throw UsageError(message);
+}
+
+void set_setting(runnel_config* config, const std::string& name, const std::string& value) {
+  check_settings(runnel_config_set(config, name.c_str(), value.c_str()));
 }
 
 void SettingOptions::add_to(CLI::App& command, Which which) {
@@ -184,6 +206,12 @@ void SettingOptions::add_setting(CLI::App& command, const std::string& name, con
 Config SettingOptions::config() const {
   Config config = new_config();
   for (const auto& [name, value] : values_) set_setting(config.get(), name, value);
+  std::vector<std::string> kernels;
+  while (const char* name = runnel_isa_available(kernels.size())) kernels.emplace_back(name);
+  const std::string isa = isa_name(runnel_config_get(config.get(), "isa"));
+  if (std::find(kernels.begin(), kernels.end(), isa) == kernels.end())
+    throw UsageError("--isa: \"" + isa + "\" is not built in, or this processor lacks it; there are " +
+                     joined(kernels));
   return config;
 }
 
@@ -205,6 +233,20 @@ std::vector<std::int32_t> parse_tokens(const std::string& text) {
     tokens.push_back(token);
   }
   return tokens;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+CLI::Validator one_of(std::vector<std::string> names) {
+  const auto validate = [names = std::move(names)](const std::string& text) -> std::string {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return {};
+    return "expected one of " + joined(names) + ", got \"" + text.substr(0, 40) + "\"";
+  };
+  return CLI::Validator(validate, "");
 }
 
 CLI::Validator named() {
@@ -233,6 +275,11 @@ CLI::Validator in_range(Number low, Number high, const std::string& expected) {
 
 CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
   return in_range(low, high, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+}
+
+CLI::Validator unsigned_64() {
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  return in_range(std::uint64_t{0}, most, "a whole number from 0 to " + std::to_string(most));
 }
 
 CLI::Validator number(double low, double high) {

@@ -33,6 +33,15 @@ struct TextOptions {
   std::string read() const;
 };
 
+// How a text becomes tokens: --no-bos and --no-parse-special.
+struct TokenOptions {
+  bool no_bos = false;
+  bool no_parse_special = false;
+
+  void add_to(CLI::App& command);
+  unsigned flags() const;  // of runnel_tokenize
+};
+
 // The library's settings as options: snake_case becomes --kebab-case, the help is the library's.
 class SettingOptions {
  public:
@@ -45,7 +54,8 @@ class SettingOptions {
   // These alone, by the library's names.
   void add_to(CLI::App& command, std::initializer_list<std::string_view> names);
 
-  // The defaults and what was given. UsageError with the library's message for a bad value.
+  // The defaults and what was given. UsageError for a bad value, also for kernels that are not to be had
+  // here.
   Config config() const;
   bool given(const std::string& name) const { return values_.count(name) != 0; }
   bool any_given() const { return !values_.empty(); }
@@ -55,6 +65,10 @@ class SettingOptions {
 
   std::map<std::string, std::string> values_;  // by the library's names
 };
+
+// As check, for a call whose settings are options: what the library finds wrong with them is UsageError, with
+// the name of the option in place of the setting's.
+void check_settings(runnel_status status);
 
 // Stores a value that a user gave; UsageError with the library's message when it is bad.
 void set_setting(runnel_config* config, const std::string& name, const std::string& value);
@@ -66,14 +80,21 @@ std::int64_t n_sinks_of(const runnel_config* config);
 std::string option_name(const std::string& setting);
 std::string setting_name(std::string option);
 
+// "f32, f16"
+std::string joined(const std::vector<std::string>& names);
+
 // "1,2,3", with blanks where one likes. UsageError for anything that is not a list of whole numbers.
 std::vector<std::int32_t> parse_tokens(const std::string& text);
 
 // Checks that there is a name: an empty one is a variable that a script forgot to set.
 CLI::Validator named();
 
+// Checks that it is one of these.
+CLI::Validator one_of(std::vector<std::string> names);
+
 // Check an option's value; the limits are inclusive.
 CLI::Validator whole_number(std::int64_t low, std::int64_t high);
+CLI::Validator unsigned_64();  // a whole number of 64 bits
 CLI::Validator number(double low, double high);
 constexpr std::int64_t most_tokens = 1'000'000'000'000'000;
 

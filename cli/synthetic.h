@@ -18,9 +18,6 @@ struct SyntheticOptions {
   void add_to(CLI::App& command);
 };
 
-// As cli::check, but an unknown shape or type is UsageError.
-void check_synthesis(runnel_status status);
-
 // In memory.
 Model make_model(const SyntheticOptions& options, const runnel_config* config);
 

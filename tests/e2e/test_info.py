@@ -24,6 +24,13 @@ class Info(e2e.TestCase):
         self.assertIn(report["machine"]["isa"], report["machine"]["isa_available"])
         self.assertGreaterEqual(report["machine"]["default_threads"], 1)
 
+    def test_threads(self):
+        machine = json.loads(self.succeed("info", "--json", "-t", "7").out)["machine"]
+        self.assertEqual(machine["threads"], 7)
+        default = json.loads(self.succeed("info", "--json").out)["machine"]
+        self.assertEqual(default["threads"], default["default_threads"])
+        self.assertRegex(self.succeed("info", "-t", "7").out.decode(), r"\n  threads +7\n")
+
     def test_a_larger_window_needs_a_larger_cache(self):
         sizes = [
             json.loads(self.succeed("info", "--json", "--window", window).out)["model"]["session"]["cache_bytes"]

@@ -1,0 +1,99 @@
+"""Exit codes: 2 where the command line is wrong, whether the program or its library finds that; 1 for all else."""
+
+import subprocess
+
+import e2e
+
+SHAPE = "stories260k"
+
+
+class ExitCodes(e2e.TestCase):
+    def usage(self, *arguments, naming):
+        result = self.fail_cleanly(*arguments, stdin=b"Hello\n", code=2, naming=naming)
+        self.assertIn(f"(see runnel {arguments[0]} --help)", result.err)
+
+    def failure(self, *arguments, naming):
+        result = self.fail_cleanly(*arguments, stdin=b"Hello\n", code=1, naming=naming)
+        self.assertNotIn("--help", result.err)
+
+    def commands(self):
+        """Every command with what it needs."""
+        out = self.folder / "out"
+        yield "chat", e2e.DEMO
+        yield "generate", e2e.DEMO, "-p", "Hello"
+        yield "info", e2e.DEMO
+        yield "tokenize", e2e.DEMO, "-p", "Hello"
+        yield "perplexity", e2e.DEMO, "-p", "Hello " * 40, "-c", "16"
+        yield "logits", e2e.DEMO, "--tokens", "1", "--out", out
+        yield "quantize", e2e.DEMO, out
+        yield "inspect", e2e.DEMO, "-p", "Hello there"
+        yield "bench", e2e.DEMO
+        yield "synth", "--shape", SHAPE, out
+
+    def test_unknown_options_are_named(self):
+        for arguments in self.commands():
+            self.usage(*arguments, "--abacus", "7", naming="no option --abacus")
+
+    def test_bad_settings(self):
+        for arguments in self.commands():
+            if arguments[0] == "tokenize":  # it has no settings
+                continue
+            self.usage(*arguments, "--threads", "many", naming="--threads: ")
+            if arguments[0] in ("quantize", "synth"):
+                continue
+            self.usage(*arguments, "--cache", "f12", naming="--cache: ")
+            self.usage(*arguments, "--isa", "abacus", naming="--isa: ")
+
+    def test_what_only_the_model_tells(self):
+        self.usage("generate", e2e.DEMO, "-p", "x", "--logit-bias", "4096=1", naming="--logit-bias: ")
+        for token in ("4096", "-1"):
+            self.usage("logits", e2e.DEMO, f"--tokens=1,{token}", "--out", self.folder / "out", naming="--tokens: ")
+        self.usage("chat", "--template", "abacus", naming="--template")
+        self.usage("chat", "--system", "Be brief. " * 40, "--window", "16", naming="larger window")
+
+    def test_what_does_not_go_together(self):
+        out = self.folder / "out"
+        self.usage("quantize", e2e.DEMO, e2e.DEMO, naming="is the model too")
+        self.usage("quantize", e2e.DEMO, out, "--type", "q8_0", "--calibrate", e2e.DEMO, naming="--calibrate")
+        self.usage("quantize", e2e.DEMO, out, "--type", "q4", naming="--type")
+        self.usage("synth", "--shape", "abacus", out, naming="--shape")
+        self.usage("synth", "--shape", SHAPE, "--type", "i8", out, naming="--type")
+        self.usage("bench", "--shape", "abacus", naming="--shape")
+        self.usage("perplexity", e2e.DEMO, "-p", "x", "--window", "8", naming="--stream")
+        self.usage("inspect", "-p", "Hello there", "--sinks", "0", naming="--sinks")
+
+    def test_files_and_texts(self):
+        out, missing = self.folder / "no" / "out", self.folder / "missing.gguf"
+        for arguments in self.commands():
+            if arguments[0] != "synth":
+                self.failure(arguments[0], missing, *arguments[2:], naming="missing.gguf")
+        self.failure("quantize", e2e.DEMO, out, naming="No such file")
+        self.failure("synth", "--shape", SHAPE, out, naming="No such file")
+        self.failure("synth", "--shape", SHAPE, self.folder, naming="not a regular file")
+        self.failure("logits", e2e.DEMO, "--tokens", "1", "--out", out, naming="No such file")
+        self.failure("quantize", e2e.DEMO, self.folder / "out", "--calibrate", self.write("short", b"x"), naming="text")
+        self.failure("generate", e2e.DEMO, "-p", "", "--no-bos", naming="prompt is empty")
+        self.failure("generate", e2e.DEMO, "-p", "x " * 99, "--window", 8, "--overflow", "error", naming="window")
+        self.failure("perplexity", e2e.DEMO, "-p", "x", naming="tokens")
+        self.failure("inspect", "-p", "", naming="tokens")
+
+    def test_what_is_no_command_and_no_option(self):
+        self.fail_cleanly("abacus", "--fast", code=2, naming="no option --fast")
+        self.fail_cleanly("abacus", code=2, naming="no command abacus")
+        self.fail_cleanly("--json", "info", code=2, naming="no option --json before the command")
+        self.fail_cleanly("info", e2e.DEMO, "second", code=2, naming='argument "second"')
+
+    def test_help_tells_them(self):
+        help_text = self.succeed("--help").out.decode()
+        for code in ("0 done", "1 it could not be done", "2 the command line is wrong", "130 stopped by Ctrl-C"):
+            self.assertIn(code, " ".join(help_text.split()))
+
+    def test_a_reader_that_has_gone_is_no_error(self):
+        for arguments in (("--help",), ("info", "--all"), ("generate", e2e.DEMO, "-p", "Once", "-n", "2000", "-q")):
+            with e2e.start(*arguments, stdin=subprocess.DEVNULL) as process:
+                process.stdout.close()
+                self.assertEqual(process.stderr.read(), b"")
+                self.assertEqual(process.wait(timeout=e2e.TIMEOUT_S), 0)
+
+
+e2e.main()
