@@ -7,7 +7,6 @@
 #include <map>
 
 #include "errors.h"
-#include "interrupt.h"
 #include "progress.h"
 
 namespace cli {
@@ -102,10 +101,7 @@ class Benchmark {
       return a["threads"].get<int>() < b["threads"].get<int>();
     });
     set_threads(session.get(), *most);
-    {
-      const StopSession stop_on_interrupt(session.get());
-      feed(session.get(), tokens_.data(), static_cast<std::size_t>(plan_.depth));
-    }
+    feed(session.get(), tokens_.data(), static_cast<std::size_t>(plan_.depth));
     for (Json& run : runs) {
       set_threads(session.get(), run);
       run["decode_at_depth"] = speed(
@@ -149,7 +145,6 @@ class Benchmark {
       const Clock::time_point start = Clock::now();
       work();
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      if (interrupted()) throw Interrupted{};
       if (pass > 0) rates.push_back(static_cast<double>(n) / seconds);
       progress_.update(++n_done_);
     }

@@ -20,6 +20,11 @@ bool input_is_terminal() { return isatty(STDIN_FILENO) == 1; }
 bool output_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 bool error_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 
+bool is_dumb_terminal() {
+  const char* term = std::getenv("TERM");
+  return !term || *term == '\0' || std::strcmp(term, "dumb") == 0;
+}
+
 void open_standard_files() {
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     // What is opened gets the lowest number that is free: this one.
@@ -80,8 +85,7 @@ std::string one_line(std::string_view text) {
 Style error_style() {
   static const bool styled = [] {
     const char* no_color = std::getenv("NO_COLOR");
-    const char* term = std::getenv("TERM");
-    return error_is_terminal() && !(no_color && *no_color) && term && std::strcmp(term, "dumb") != 0;
+    return error_is_terminal() && !(no_color && *no_color) && !is_dumb_terminal();
   }();
   return styled ? Style{"\x1b[2m", "\x1b[1m", "\x1b[0m"} : Style{"", "", ""};
 }

@@ -9,6 +9,7 @@ namespace cli {
 bool input_is_terminal();
 bool output_is_terminal();
 bool error_is_terminal();
+bool is_dumb_terminal();  // TERM says that it has no control sequences, or does not say what it is
 
 // Standard input, output and error that the program was started without are /dev/null from here on, so that
 // no other file takes their place.

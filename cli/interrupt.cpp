@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 
 #include "errors.h"
 
@@ -20,10 +21,12 @@ std::atomic<runnel_session*> running{nullptr};
 std::atomic<int> n_interrupts{0};
 std::atomic<int> end_signal{0};  // that the program was asked to end with
 std::atomic<bool> may_end{true};
+std::atomic<const char*> last_words{nullptr};
 // A byte for each signal, so that one that comes just before a wait ends it too.
 int pipe_ends[2] = {-1, -1};
 static_assert(std::atomic<Mode>::is_always_lock_free && std::atomic<runnel_session*>::is_always_lock_free &&
-              std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+              std::atomic<const char*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+              std::atomic<int>::is_always_lock_free);
 
 void end_wait() {
   const int error_before = errno;
@@ -35,15 +38,26 @@ void stop_session() {
   if (runnel_session* session = running.load()) runnel_session_stop(session);
 }
 
+void say_last_words() {
+  const char* text = last_words.load();
+  if (!text) return;
+  [[maybe_unused]] const ssize_t n_written = write(STDERR_FILENO, text, std::strlen(text));
+}
+
+[[noreturn]] void end_interrupted() {
+  say_last_words();
+  _exit(exit_interrupted);
+}
+
 void on_interrupt(int) {
   const int n_before = n_interrupts.fetch_add(1);
   end_wait();
   switch (mode.load()) {
     case Mode::end:
-      if (may_end.load()) _exit(exit_interrupted);
+      if (may_end.load()) end_interrupted();
       return;
     case Mode::stop_session:
-      if (n_before > 0 && may_end.load()) _exit(exit_interrupted);
+      if (n_before > 0 && may_end.load()) end_interrupted();
       return stop_session();
     case Mode::note:
       return;
@@ -52,6 +66,7 @@ void on_interrupt(int) {
 
 void on_end(int number) {
   if (may_end.load()) {  // its own end, once the handler has returned
+    say_last_words();
     signal(number, SIG_DFL);
     raise(number);
     return;
@@ -81,6 +96,8 @@ void watch_signals() {
   handle(SIGHUP, on_end);
   signal(SIGPIPE, SIG_IGN);
 }
+
+void set_last_words(const char* text) { last_words.store(text); }
 
 bool interrupted() { return n_interrupts.load() > 0 || asked_to_end(); }
 

@@ -28,6 +28,10 @@ int exit_code_of_interrupt();
 enum class Wake { input, interrupt, signal };
 Wake wait_for_input(int file);
 
+// What to write to standard error, which is a terminal, where a signal ends the program at once: a constant,
+// or null for nothing.
+void set_last_words(const char* text);
+
 // One of these at a time, for as long as the object lives.
 class StopSession {
  public:

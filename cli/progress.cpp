@@ -42,16 +42,22 @@ std::string time_text(double seconds) {
 }  // namespace
 
 Progress::Progress(std::string label, std::int64_t total, std::string unit)
-    : label_(std::move(label)), unit_(std::move(unit)), total_(total), enabled_(error_is_terminal()) {}
+    : label_(std::move(label)),
+      unit_(std::move(unit)),
+      total_(total),
+      enabled_(error_is_terminal() && !is_dumb_terminal()) {}
 
 Progress::~Progress() {
-  if (drawn_) std::fputs(erase_line, stderr);
+  if (!drawn_) return;
+  std::fputs(erase_line, stderr);
+  set_last_words(nullptr);
 }
 
 void Progress::update(std::int64_t done, std::string_view note) {
   if (!enabled_ || done <= 0) return;
   const Clock::time_point now = Clock::now();
   if (now - start_ < quiet_time || (drawn_ && now - last_drawn_ < redraw_time)) return;
+  set_last_words(erase_line);
   draw(std::chrono::duration<double>(now - start_).count(), done, note);
   drawn_ = true;
   last_drawn_ = now;

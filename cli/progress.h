@@ -1,5 +1,6 @@
 // A progress bar on standard error: fraction, rate and time left. Only on a terminal, and only once the work
-// has taken a second; gone without a trace at the end.
+// has taken a second, and not on one that cannot erase it (TERM=dumb); gone without a trace at the end, also
+// where a signal ends the program.
 #pragma once
 #include <chrono>
 #include <cstdint>

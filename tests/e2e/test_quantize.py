@@ -68,7 +68,7 @@ class Quantize(e2e.TestCase):
         link = self.folder / "link.gguf"
         link.symlink_to(model)
         for out in (model, link):
-            self.fail_cleanly("quantize", model, out, code=1, naming="same file")
+            self.fail_cleanly("quantize", model, out, code=2, naming="is the model too")
         self.assertEqual(model.read_bytes(), e2e.DEMO.read_bytes())
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["link.gguf", "model.gguf"])
 
@@ -77,12 +77,12 @@ class Quantize(e2e.TestCase):
         self.fail_cleanly("quantize", e2e.DEMO, self.folder / "none" / "out", code=1, naming="none/out")
         self.fail_cleanly("quantize", e2e.DEMO, self.folder, code=1, naming="not a regular file")
         self.fail_cleanly("quantize", self.folder / "none", out, code=1, naming="none")
-        self.fail_cleanly("quantize", e2e.DEMO, out, "--type", "q4_0", code=1, naming="i8, q8_0, f16 or f32")
+        self.fail_cleanly("quantize", e2e.DEMO, out, "--type", "q4_0", code=2, naming="i8, q8_0, f16, f32")
         self.fail_cleanly("quantize", e2e.DEMO, out, "--calibrate", self.folder / "none", code=1, naming="none")
         self.fail_cleanly("quantize", e2e.DEMO, out, "--calibrate", self.write("empty", b""), code=1, naming="empty")
         self.fail_cleanly("quantize", e2e.DEMO, out, "--calibrate", self.write("short", b"Hi."), code=1, naming="128")
         text = self.write("text", TEXT * 10)
-        self.fail_cleanly("quantize", e2e.DEMO, out, "--type", "f16", "--calibrate", text, code=1, naming="i8 only")
+        self.fail_cleanly("quantize", e2e.DEMO, out, "--type", "f16", "--calibrate", text, code=2, naming="--type i8")
         self.fail_cleanly("quantize", e2e.DEMO, out, "--threads", "many", code=2, naming="threads")
         self.fail_cleanly("quantize", e2e.DEMO, code=2, naming="OUT")
         self.fail_cleanly("quantize", self.write("text", TEXT), out, code=1, naming="text")

@@ -19,11 +19,11 @@ CTRL_C, CTRL_D = b"\x03", b"\x04"
 class Terminal:
     """The program on a terminal of its own; the history goes to a folder."""
 
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *arguments, term="xterm"):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             e2e.default_signals()
-            os.environ.update({"TERM": "xterm", "XDG_STATE_HOME": str(folder), "LC_ALL": "C.UTF-8"})
+            os.environ.update({"TERM": term, "XDG_STATE_HOME": str(folder), "LC_ALL": "C.UTF-8"})
             os.execv(e2e.RUNNEL, [e2e.RUNNEL, *arguments])
         self.seen = b""
 
@@ -110,6 +110,67 @@ class TerminalProgress(e2e.TestCase):
                     shown = re.sub(rb"\x1b\[[0-9]*m", b"", shown).decode()
                     self.assertIn("perplexity", shown)
                     self.assertLess(len(shown), n_columns)
+
+
+@NEEDS_TERMINALS
+class TerminalInterrupt(e2e.TestCase):
+    """Ctrl-C while a bar is shown: the bar goes, the exit code is 130, and no part of a file stays."""
+
+    def interrupted(self, *arguments):
+        before = os.listdir(self.folder)
+        terminal = Terminal(self.folder, *map(str, arguments))
+        self.addCleanup(terminal.close)
+        terminal.expect(" %  ")
+        terminal.type(CTRL_C)
+        self.assertEqual(terminal.exit_code(), 130)
+        self.assertTrue(terminal.seen.endswith(b"\r\x1b[K"), terminal.seen)
+        self.assertEqual(os.listdir(self.folder), before)
+
+    def long_text(self):
+        return self.write("text", b"Where would you like to eat? " * 60000)
+
+    def test_quantize(self):
+        model = self.folder / "model.gguf"
+        self.succeed("synth", "--shape", "smollm2-135m", model)
+        calibration = self.write("text", b"Where would you like to eat? " * 1000)
+        self.interrupted("quantize", model, self.folder / "out.gguf", "-t", 1, "--calibrate", calibration)
+
+    def test_synth(self):
+        self.interrupted("synth", "--shape", "qwen3-1.7b", "--type", "q8_0", self.folder / "out.gguf", "-t", 1)
+
+    def test_bench(self):
+        self.interrupted("bench", e2e.DEMO, "--repeat", 10000, "-t", 1)
+        self.interrupted("bench", e2e.DEMO, "-p", 0, "--depth", 600, "--repeat", 10000, "-t", 1)
+
+    def test_perplexity(self):
+        slow = ("perplexity", e2e.DEMO, "-f", self.long_text(), "-t", 1)
+        self.interrupted(*slow)
+        self.interrupted(*slow, "--stream")
+        self.interrupted(*slow, "--compare", "--tokens", 100000, "--svg", self.folder / "out.svg")
+        self.interrupted(*slow, "--kl-divergence", "--base", e2e.DEMO)
+
+    def test_inspect(self):
+        pictures = ("--svg", self.folder / "pictures")
+        self.interrupted("inspect", e2e.DEMO, "-f", self.long_text(), "--max-tokens", 100000, "-t", 1, *pictures)
+
+    def test_prompts(self):
+        self.interrupted("generate", e2e.DEMO, "-f", self.long_text(), "-t", 1)
+        tokens = ",".join(["1"] * 40000)
+        self.interrupted("logits", e2e.DEMO, "--tokens", tokens, "--out", self.folder / "out", "-t", 1)
+
+    def test_a_signal_that_ends_at_once(self):
+        terminal = Terminal(self.folder, "bench", str(e2e.DEMO), "--repeat", "10000")
+        self.addCleanup(terminal.close)
+        terminal.expect(" %  ")
+        os.kill(terminal.pid, signal.SIGTERM)
+        self.assertEqual(terminal.exit_code(), -signal.SIGTERM)
+        self.assertTrue(terminal.seen.endswith(b"\r\x1b[K"), terminal.seen)
+
+    def test_no_bar_where_it_cannot_be_erased(self):
+        terminal = Terminal(self.folder, "bench", str(e2e.DEMO), "--repeat", "60", "-n", "0", "-t", "1", term="dumb")
+        self.addCleanup(terminal.close)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertNotIn(b"\x1b", terminal.seen)
 
 
 @NEEDS_TERMINALS
@@ -249,7 +310,6 @@ class TerminalChat(e2e.TestCase):
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 0)
         self.assertIn("/stats", (self.folder / "runnel" / "history").read_text())
-
 
     def test_sessions_are_saved_loaded_and_kept(self):
         kept, other = self.folder / "kept.session", self.folder / "other.session"
