@@ -251,7 +251,7 @@ std::string known_forms() {
   for (std::size_t i = 0; const char* name = runnel_chat_form_name(i); ++i) {
     names += (i == 0 ? " " : ", ") + std::string(name);
   }
-  return names + ".";
+  return wrapped(names + ".");
 }
 
 }  // namespace

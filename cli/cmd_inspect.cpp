@@ -30,7 +30,7 @@ constexpr const char* examples =
     "Massive activations (Sun et al. 2024) are entries of the residual stream that are hundreds of times "
     "the\n"
     "median, in one or two dimensions of the first token or of delimiters. Attention uses them to find its\n"
-    "sinks (Xiao et al. 2023), where heads look that have nothing to look for.\n";
+    "sinks (Xiao et al. 2023), where heads look that have nothing to look for.";
 
 constexpr const char* own_text =
     "<|user|>I want to book a table for two in San Jose.<|end|><|assistant|>What time would you like to "
@@ -61,9 +61,7 @@ struct Result {
 
 Result inspect(const InspectOptions& options) {
   const Config config = options.settings.config();
-  // One token is the sink, nothing leaves the window and nothing is rounded, unless that is asked for.
-  if (!options.settings.given("sinks")) set_setting(config.get(), "sinks", "1");
-  if (!options.settings.given("cache")) set_setting(config.get(), "cache", "f32");
+  // Nothing leaves the window.
   if (!options.settings.given("window"))
     set_setting(config.get(), "window", std::to_string(options.max_tokens));
   const bool has_text = options.text.text_option->count() > 0 || options.text.file_option->count() > 0;
@@ -216,7 +214,7 @@ HeatMap peaks_picture(const Result& r, const PeakMap& map, const std::string& ti
 
 HeatMap sink_picture(const Result& r) {
   HeatMap picture{"Attention on the sink",
-                  "share of each head's attention on the first token, mean over the others",
+                  "share of each head's attention on the " + sinks_text(r) + ", mean over the other tokens",
                   "layer",
                   "head",
                   r.n_layer,
@@ -290,6 +288,10 @@ void add_inspect(CLI::App& app, Run& run) {
       ->check(number(2, 1e9))
       ->type_name("R");
   command.add_flag("--json", options->json, "all figures, for a script");
+  // One token is the sink and nothing is rounded, unless that is asked for.
+  options->settings.set_default("sinks", "1");
+  options->settings.set_default("cache", "f32");
+  options->settings.tell_default("window", "--max-tokens");
   options->settings.add_to(command, SettingOptions::Which::evaluation);
   command.callback([options, &run] { run = [options] { return run_inspect(*options); }; });
 }

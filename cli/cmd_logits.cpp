@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* examples =
     "  runnel logits model.gguf --tokens 1,403,407,261,378 --out logits.f32\n"
-    "  runnel logits model.gguf --tokens 1,403,407 --out logits.f32 --step --cache f32\n"
+    "  runnel logits model.gguf --tokens 1,403,407 --out logits.f32 --step --cache f16\n"
     "\n"
     "The file holds little-endian f32 [n_tokens, n_vocab]: row i predicts the token after token i. It "
     "appears under\n"
@@ -40,8 +40,6 @@ int run_logits(const LogitsOptions& options) {
   const std::vector<std::int32_t> tokens = parse_tokens(options.tokens);
   refuse_same_file(options.out, options.model, "model");
   const Config config = options.settings.config();
-  // Logits are written for comparison: nothing is rounded that need not be.
-  if (!options.settings.given("cache")) set_setting(config.get(), "cache", "f32");
   const Model model = open_model(options.model, config.get());
   const Session session = open_session(model.get(), config.get());
   const std::size_t n_vocab = vocabulary_size(model.get());
@@ -74,6 +72,7 @@ void add_logits(CLI::App& app, Run& run) {
       ->check(named())
       ->required();
   command.add_flag("--step", options->step, "read token by token instead of in batches");
+  options->settings.set_default("cache", "f32");  // for comparison nothing is rounded that need not be
   options->settings.add_to(command, SettingOptions::Which::evaluation);
   command.callback([options, &run] { run = [options] { return run_logits(*options); }; });
 }

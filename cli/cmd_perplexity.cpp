@@ -78,7 +78,7 @@ struct PerplexityOptions {
   bool is_stream() const { return stream || compare; }
 };
 
-void check_options(const PerplexityOptions& options) {
+void check_modes(const PerplexityOptions& options) {
   if (options.divergence != !options.base.empty())
     throw UsageError("--kl-divergence and --base MODEL go together");
   if (options.score_from >= options.n_chunk) throw UsageError("--score-from must be below the chunk (-c)");
@@ -228,20 +228,52 @@ int run_chunks(const PerplexityOptions& options, const runnel_model* model, cons
 }
 
 int run_perplexity(const PerplexityOptions& options) {
-  check_options(options);
+  check_modes(options);
   refuse_same_file(options.svg, options.model, "model");
   const Config config = options.settings.config();
   if (!options.is_stream()) {
     set_setting(config.get(), "sinks", "0");
     set_setting(config.get(), "window", std::to_string(options.n_chunk));
   }
-  const Model model = open_model(options.model, config.get());
   const std::string text = options.text.read();
+  const Model model = open_model(options.model, config.get());
   std::vector<std::int32_t> tokens = text_tokens(options, text, model.get());
   if (options.compare) return run_comparison(options, model.get(), std::move(tokens));
   if (options.stream) return run_stream(options, model.get(), config.get(), std::move(tokens));
   if (options.divergence) return run_divergence(options, model.get(), config.get(), text, tokens);
   return run_chunks(options, model.get(), config.get(), tokens);
+}
+
+CLI::Option* add_count(CLI::App& command, const char* names, std::int64_t& value, std::int64_t least,
+                       std::int64_t most, const char* help) {
+  return command.add_option(names, value, help)->type_name("N")->check(whole_number(least, most));
+}
+
+// --stream, --compare and what goes with them: neither is in chunks.
+void add_stream_options(CLI::App& command, PerplexityOptions& options) {
+  const auto add_mode = [&](const char* name, bool& chosen, const char* help) {
+    return command.add_flag(name, chosen, help)
+        ->excludes("--chunk")
+        ->excludes("--chunks")
+        ->excludes("--score-from");
+  };
+  CLI::Option* stream =
+      add_mode("--stream", options.stream, "one pass through the cache of sinks and window");
+  CLI::Option* compare = add_mode("--compare", options.compare,
+                                  "the stream with some numbers of sinks beside recomputing its window");
+  compare->excludes(stream);
+  add_count(command, "--tokens", options.n_stream, 2, 1'000'000'000'000,
+            "tokens to stream; the text starts over when it ends; default the text once, with --compare "
+            "its first 8192");
+  command.add_flag("--latency", options.latency, "with --stream: read tokens one by one and time each")
+      ->needs(stream);
+  add_count(command, "--every", options.every, 1, 1 << 24,
+            "with --compare: recompute the window for every N-th token and score only that; default 8")
+      ->needs(compare);
+  command.add_option("--svg", options.svg, "with --compare: draw the lines into this file")
+      ->type_name("FILE")
+      ->check(named())
+      ->needs(compare);
 }
 
 }  // namespace
@@ -253,61 +285,19 @@ void add_perplexity(CLI::App& app, Run& run) {
   options->text.add_to(command, "the text");
   command.add_flag("--parse-special", options->parse_special,
                    "special tokens spelled in the text, as <|end|>, are those tokens");
-  command.add_option("-c,--chunk", options->n_chunk, "tokens of a chunk; default 512")
-      ->type_name("N")
-      ->check(whole_number(4, 1 << 24));
-  command.add_option("--chunks", options->n_chunks, "score only so many chunks; default all")
-      ->type_name("N")
-      ->check(whole_number(1, most_tokens));
-  command
-      .add_option("--score-from", options->score_from,
-                  "first token of a chunk that is scored, from 1; default N / 2 + 1")
-      ->type_name("N")
-      ->check(whole_number(1, 1 << 24));
-  const auto add_mode = [&](const char* name, bool& chosen, const char* help) {
-    return command.add_flag(name, chosen, help)
-        ->excludes("--chunk")
-        ->excludes("--chunks")
-        ->excludes("--score-from");
-  };
-  CLI::Option* stream =
-      add_mode("--stream", options->stream, "one pass through the cache of sinks and window");
-  CLI::Option* compare = add_mode("--compare", options->compare,
-                                  "the stream with some numbers of sinks beside recomputing its window")
-                             ->excludes(stream);
-  command
-      .add_option(
-          "--tokens", options->n_stream,
-          "tokens to stream; the text starts over when it ends; default the text once, with --compare "
-          "its first 8192")
-      ->type_name("N")
-      ->check(whole_number(2, 1'000'000'000'000));
-  command.add_flag("--latency", options->latency, "with --stream: read tokens one by one and time each")
-      ->needs(stream);
-  command
-      .add_option("--every", options->every,
-                  "with --compare: recompute the window for every N-th token and score only that; default 8")
-      ->type_name("N")
-      ->check(whole_number(1, 1 << 24))
-      ->needs(compare);
-  command.add_option("--svg", options->svg, "with --compare: draw the three lines into this file")
-      ->type_name("FILE")
-      ->check(named())
-      ->needs(compare);
-  command
-      .add_option("--max-tokens", options->max_tokens, "read only so many tokens of the text; default all")
-      ->type_name("N")
-      ->check(whole_number(2, most_tokens));
-  command
-      .add_option("--buckets", options->n_buckets,
-                  "equal parts of the text to give figures for; default 20 with --stream or --compare, "
-                  "else 1")
-      ->type_name("N")
-      ->check(whole_number(1, 100'000));
+  add_count(command, "-c,--chunk", options->n_chunk, 4, 1 << 24, "tokens of a chunk; default 512");
+  add_count(command, "--chunks", options->n_chunks, 1, most_tokens, "score only so many chunks; default all");
+  add_count(command, "--score-from", options->score_from, 1, 1 << 24,
+            "first token of a chunk that is scored, from 1; default N / 2 + 1");
+  add_stream_options(command, *options);
+  add_count(command, "--max-tokens", options->max_tokens, 2, most_tokens,
+            "read only so many tokens of the text; default all");
+  add_count(command, "--buckets", options->n_buckets, 1, 100'000,
+            "equal parts of the text to give figures for; default 20 with --stream or --compare, else 1");
   command
       .add_flag("--kl-divergence", options->divergence, "how far the predictions are from those of --base")
-      ->excludes(stream)
-      ->excludes(compare)
+      ->excludes("--stream")
+      ->excludes("--compare")
       ->excludes("--buckets");
   command.add_option("--base", options->base, "the model to compare with, with the same vocabulary")
       ->type_name("MODEL")

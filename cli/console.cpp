@@ -47,6 +47,11 @@ namespace {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
 
+// U+0080 to U+009F, which terminals obey too.
+bool is_long_control(std::string_view text, std::size_t i) {
+  return i + 1 < text.size() && text[i] == '\xc2' && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+}
+
 }  // namespace
 
 void write_model_text(std::string_view text) {
@@ -57,8 +62,11 @@ void write_model_text(std::string_view text) {
 
 std::string without_controls(std::string_view text) {
   std::string shown;
-  for (const char c : text) {
-    if (!is_control(c) || c == '\n' || c == '\t') shown += c;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (is_long_control(text, i))
+      ++i;
+    else if (!is_control(text[i]) || text[i] == '\n' || text[i] == '\t')
+      shown += text[i];
   }
   return shown;
 }
@@ -74,9 +82,11 @@ void write_error(std::string_view message) {
 }
 
 std::string one_line(std::string_view text) {
-  std::string line(text);
-  for (char& c : line) {
-    if (is_control(c)) c = ' ';
+  std::string line;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_long = is_long_control(text, i);
+    line += is_long || is_control(text[i]) ? ' ' : text[i];
+    if (is_long) ++i;
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();
   return line;
@@ -134,8 +144,8 @@ std::string right_aligned(const std::string& text, std::size_t width) {
 
 std::string read_text(const std::string& path) {
   const bool standard_input = path == "-";
-  const auto fail = [&path](const char* what) {
-    return Failure(path + ": " + what + ": " + std::strerror(errno));
+  const auto fail = [&](const char* what) {
+    return Failure((standard_input ? "standard input" : path) + ": " + what + ": " + std::strerror(errno));
   };
   std::FILE* opened = standard_input ? stdin : std::fopen(path.c_str(), "rb");
   if (!opened) throw fail("cannot open");

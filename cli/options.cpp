@@ -15,7 +15,6 @@ namespace cli {
 namespace {
 
 constexpr std::size_t option_column = 30;
-constexpr std::size_t line_width = 100;
 
 // Settings of how a model runs; all others are about choosing tokens.
 constexpr std::array<std::string_view, 7> evaluation_settings = {"int8",   "isa",   "threads", "sinks",
@@ -27,6 +26,8 @@ bool is_window(std::string_view name) { return name == "evict" || name == "overf
 bool is_evaluation(std::string_view name) {
   return std::find(evaluation_settings.begin(), evaluation_settings.end(), name) != evaluation_settings.end();
 }
+
+}  // namespace
 
 std::string wrapped(const std::string& text, std::size_t width) {
   std::string out;
@@ -47,12 +48,15 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return out;
 }
 
+namespace {
+
 class HelpStyle : public CLI::Formatter {
  public:
   HelpStyle() {
     column_width(option_column);
     label("REQUIRED", "");
     label("SUBCOMMAND", "COMMAND");
+    label("Positionals", "Arguments");
   }
   std::string make_usage(const CLI::App* app, std::string name) const override {
     return "\n" + CLI::Formatter::make_usage(app, name);
@@ -64,7 +68,9 @@ class HelpStyle : public CLI::Formatter {
     return help;
   }
   std::string make_option_desc(const CLI::Option* option) const override {
-    return wrapped(option->get_description(), line_width - option_column);
+    const bool must_be_told = option->get_required() && !option->get_positional();
+    return wrapped(option->get_description() + (must_be_told ? "; required" : ""),
+                   line_width - option_column);
   }
   // Exclusions are told when someone runs into them.
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -147,14 +153,12 @@ void set_setting(runnel_config* config, const std::string& name, const std::stri
 }
 
 void SettingOptions::add_to(CLI::App& command, Which which) {
-  const Config defaults = new_config();
   const std::vector<std::string> names = setting_names();
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == "vocab_only") continue;  // what a command does decides it, not its user
     if (which == Which::evaluation && !is_evaluation(names[i])) continue;
     if (which != Which::chat && (names[i] == "template" || names[i] == "evict")) continue;
-    const std::string_view value = runnel_config_get(defaults.get(), names[i].c_str());
-    add_setting(command, names[i], runnel_setting_help(i), value == "true" || value == "false");
+    add_setting(command, i);
   }
   if (which != Which::evaluation) {
     command
@@ -167,17 +171,24 @@ void SettingOptions::add_to(CLI::App& command, Which which) {
 }
 
 void SettingOptions::add_to(CLI::App& command, std::initializer_list<std::string_view> names) {
-  const Config defaults = new_config();
   const std::vector<std::string> all = setting_names();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (std::find(names.begin(), names.end(), all[i]) == names.end()) continue;
-    const std::string_view value = runnel_config_get(defaults.get(), all[i].c_str());
-    add_setting(command, all[i], runnel_setting_help(i), value == "true" || value == "false");
+    if (std::find(names.begin(), names.end(), all[i]) != names.end()) add_setting(command, i);
   }
 }
 
-void SettingOptions::add_setting(CLI::App& command, const std::string& name, const std::string& help,
-                                 bool is_truth) {
+std::string SettingOptions::help(std::size_t i) const {
+  const std::string text = runnel_setting_help(i);
+  const auto own = defaults_.find(runnel_setting_name(i));
+  if (own == defaults_.end()) return text;
+  constexpr const char* mark = "; default ";
+  return text.substr(0, text.rfind(mark)) + mark + own->second.told;
+}
+
+void SettingOptions::add_setting(CLI::App& command, std::size_t i) {
+  const std::string name = runnel_setting_name(i);
+  const std::string_view default_value = runnel_config_get(new_config().get(), name.c_str());
+  const bool is_truth = default_value == "true" || default_value == "false";
   std::string names = option_name(name);
   if (name == "threads") names = "-t," + names;
   if (name == "temperature") names += ",--temp";
@@ -193,7 +204,8 @@ void SettingOptions::add_setting(CLI::App& command, const std::string& name, con
     return true;
   };
   const std::string option_text = option_name(name);
-  const std::string described = is_truth ? help + "; " + option_text + " or " + option_text + "=false" : help;
+  const std::string described =
+      help(i) + (is_truth ? "; " + option_text + " or " + option_text + "=false" : "");
   CLI::Option* option = command.add_option(names, store, described)->group(group);
   option->multi_option_policy(separator ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
   if (is_truth) {
@@ -205,6 +217,8 @@ void SettingOptions::add_setting(CLI::App& command, const std::string& name, con
 
 Config SettingOptions::config() const {
   Config config = new_config();
+  for (const auto& [name, own] : defaults_)
+    if (!own.value.empty()) set_setting(config.get(), name, own.value);
   for (const auto& [name, value] : values_) set_setting(config.get(), name, value);
   std::vector<std::string> kernels;
   while (const char* name = runnel_isa_available(kernels.size())) kernels.emplace_back(name);

@@ -16,6 +16,10 @@ namespace cli {
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& description,
                       const std::string& examples);
 
+// The text with line breaks for blanks, so that no line is longer than this unless a word is.
+constexpr std::size_t line_width = 100;
+std::string wrapped(const std::string& text, std::size_t width = line_width);
+
 // Wraps long descriptions; for the app, before its subcommands are added.
 void set_help_style(CLI::App& app);
 
@@ -50,6 +54,11 @@ class SettingOptions {
     generation,  // and how tokens are chosen
     chat         // and the form of a conversation
   };
+  // Before add_to: another default than the library's. `told` is what help says of one that is only known
+  // later.
+  void set_default(const std::string& name, const std::string& value) { defaults_[name] = {value, value}; }
+  void tell_default(const std::string& name, const std::string& told) { defaults_[name] = {"", told}; }
+
   void add_to(CLI::App& command, Which which);
   // These alone, by the library's names.
   void add_to(CLI::App& command, std::initializer_list<std::string_view> names);
@@ -61,9 +70,16 @@ class SettingOptions {
   bool any_given() const { return !values_.empty(); }
 
  private:
-  void add_setting(CLI::App& command, const std::string& name, const std::string& help, bool is_truth);
+  void add_setting(CLI::App& command, std::size_t i);  // by the library's order
+  std::string help(std::size_t i) const;
+
+  struct Default {
+    std::string value;  // empty: set by the command itself
+    std::string told;
+  };
 
   std::map<std::string, std::string> values_;  // by the library's names
+  std::map<std::string, Default> defaults_;    // those that are the command's own
 };
 
 // As check, for a call whose settings are options: what the library finds wrong with them is UsageError, with

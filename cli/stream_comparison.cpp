@@ -107,9 +107,9 @@ double Comparison::speed_up() const {
 }
 
 std::string Comparison::text() const {
-  std::string out = with_commas(cache_size_) + " tokens in view, " + with_commas(text_.n()) +
-                    " streamed, every " + (plan_.every == 1 ? "" : std::to_string(plan_.every) + "th ") +
-                    "one past the first " + with_commas(cache_size_) +
+  std::string out = with_commas(cache_size_) + " tokens in view, " + with_commas(text_.n()) + " streamed, " +
+                    (plan_.every == 1 ? "every one" : "one in " + with_commas(plan_.every)) +
+                    " past the first " + with_commas(cache_size_) +
                     " scored: " + with_commas(recomputed().score.n()) + "\n\n" + left_aligned("", 22) +
                     right_aligned("PPL", 12) + right_aligned("to recomputed", 16) +
                     right_aligned("time a token", 16) + "\n";

@@ -63,7 +63,9 @@ class BadFiles(e2e.TestCase):
         self.check(self.write("type.gguf", data), naming="9999", without=("tokenize",))
 
     def test_a_line_break_in_a_name_stays_on_the_line(self):
-        self.fail_cleanly("info", "no such\nfile\x1b[31m", code=1)
+        result = self.fail_cleanly("info", "no such\nfile\x1b[31m\x9b31m", code=1)
+        for control in ("\x1b", "\x9b"):
+            self.assertNotIn(control, result.err)
 
 
 class BadFlags(e2e.TestCase):
@@ -160,6 +162,13 @@ class BadFlags(e2e.TestCase):
         for command in ("generate", "tokenize", "perplexity"):
             self.fail_cleanly(command, e2e.DEMO, "-f", self.folder / "missing.txt", code=1, naming="missing.txt")
             self.fail_cleanly(command, e2e.DEMO, "-f", self.folder, code=1, naming=str(self.folder))
+            folder = os.open(self.folder, os.O_RDONLY)
+            self.addCleanup(os.close, folder)
+            process = subprocess.run(
+                [e2e.RUNNEL, command, e2e.DEMO], stdin=folder, capture_output=True, timeout=60, check=False
+            )
+            self.assertEqual(process.returncode, 1)
+            self.assertIn(b"standard input: cannot read", process.stderr)
 
 
 e2e.main()

@@ -5,7 +5,9 @@ import re
 
 import e2e
 
-COMMANDS = ("chat", "generate", "info", "tokenize", "perplexity", "logits", "bench", "synth")
+COMMANDS = (
+    "chat", "generate", "info", "tokenize", "perplexity", "quantize", "inspect", "logits", "bench", "synth"
+)
 
 
 class Info(e2e.TestCase):
@@ -58,6 +60,29 @@ class Help(e2e.TestCase):
             self.assertIn(f"\n  {command} ", overview)
             text = self.succeed(command, "--help").out.decode()
             self.assertIn(f"Examples:\n  runnel {command}", text)
+
+    def help(self, command):
+        """As one line."""
+        return " ".join(self.succeed(command, "--help").out.decode().split())
+
+    def test_required_options_are_marked(self):
+        for command, name in (("logits", "--tokens"), ("logits", "--out"), ("synth", "--shape")):
+            self.assertRegex(self.help(command), f"{name} [A-Z]+ [^;]*; required ")
+
+    def test_the_defaults_of_settings_are_those_of_the_command(self):
+        for command, cache, sinks in (("generate", "f16", 4), ("logits", "f32", 4), ("inspect", "f32", 1)):
+            text = self.help(command)
+            self.assertRegex(text, f"--cache VALUE [^-]*default {cache} ")
+            self.assertRegex(text, f"--sinks VALUE [^-]*default {sinks} ")
+        self.assertIn("default --max-tokens", self.help("inspect"))
+        # and those that it runs with
+        out = {}
+        for cache in ([], ["--cache", "f32"], ["--cache", "int8"]):
+            path = self.folder / f"logits{len(out)}"
+            self.succeed("logits", e2e.DEMO, "--tokens", "1,403,407,261", "--out", path, *cache)
+            out[len(out)] = path.read_bytes()
+        self.assertEqual(out[0], out[1])
+        self.assertNotEqual(out[0], out[2])
 
     def test_version(self):
         self.assertRegex(self.succeed("--version").out.decode(), r"^runnel \d+\.\d+\.\d+\n$")
