@@ -169,7 +169,8 @@ int talk_on_terminal(Conversation& chat, bool for_ever) {
   for (const ChatCommand& command : commands) names.emplace_back(command.name);
   const Style style = error_style();
   const auto unseen = [](const char* sequence) { return "\1" + std::string(sequence) + "\1"; };
-  LineEditor editor(*style.bold ? unseen(style.bold) + "> " + unseen(style.plain) : "> ", names);
+  // libedit prints a sequence with the character after it, so none may be the last of a prompt.
+  LineEditor editor(*style.bold ? unseen(style.bold) + ">" + unseen(style.plain) + " " : "> ", names);
   write_note(chat.headline() + "\nType a message. /help lists the commands, Ctrl-D leaves.");
   if (chat.has_session()) show_last_lines(chat);
 

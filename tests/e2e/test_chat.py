@@ -49,10 +49,10 @@ class PipedChat(e2e.TestCase):
         self.fail_cleanly(*flags, "--overflow", "error", stdin=line, code=1, naming="overflow")
 
     def test_a_system_prompt_that_leaves_no_window(self):
-        self.fail_cleanly("chat", "--window", "20", "--system", "Be kind. " * 40, stdin=b"Hi\n", code=1, naming="window")
+        self.fail_cleanly("chat", "--window", "20", "--system", "Be kind. " * 40, stdin=b"Hi\n", code=2, naming="window")
         for window, sinks in ((1, 0), (1, 1), (2, 1)):
             flags = ("--window", window, "--sinks", sinks)
-            self.fail_cleanly("chat", *flags, stdin=b"Hi\n", code=1, naming="window")
+            self.fail_cleanly("chat", *flags, stdin=b"Hi\n", code=2, naming="window")
         self.succeed("chat", "--window", "1", "--sinks", "4", "-n", "5", stdin=b"Hi\nthere\n")
 
     def test_sampling_repeats_with_its_seed(self):

@@ -14,6 +14,7 @@ import unittest
 import e2e
 
 CTRL_C, CTRL_D = b"\x03", b"\x04"
+PROMPT = "\x1b[1m>\x1b[0m "  # bold, and what is typed and answered is not
 
 
 class Terminal:
@@ -179,7 +180,7 @@ class TerminalChat(e2e.TestCase):
         terminal = Terminal(self.folder, "chat", *arguments)
         self.addCleanup(terminal.close)
         terminal.expect("/help")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         return terminal
 
     def goes_on_from(self, session):
@@ -187,7 +188,7 @@ class TerminalChat(e2e.TestCase):
         terminal = self.start("--session", str(session))
         terminal.type("/regen\n")
         terminal.expect("tokens/s]")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 0)
 
@@ -196,7 +197,7 @@ class TerminalChat(e2e.TestCase):
         terminal.type(e2e.QUESTION + "\n")
         terminal.expect(e2e.ANSWER)
         terminal.expect("tokens/s]")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 0)
 
@@ -206,7 +207,7 @@ class TerminalChat(e2e.TestCase):
         for name in ("/reset", "/system", "/pin", "/undo", "/stats", "/set", "/regen"):
             terminal.expect(name)
         terminal.type("/regen\n")  # nothing to answer again: told, and the chat goes on
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type("/abacus\n")
         terminal.expect("no command /abacus")
         terminal.type(e2e.QUESTION + "\n")
@@ -271,12 +272,12 @@ class TerminalChat(e2e.TestCase):
         time.sleep(0.5)
         terminal.type(CTRL_C)
         terminal.expect("tokens/s]")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.seen = b""
         self.assertTrue(terminal.quiet())
         terminal.type("/stats\n")
         terminal.expect("tokens so far")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 0)
 
@@ -286,10 +287,10 @@ class TerminalChat(e2e.TestCase):
         terminal.expect("Ctrl-C again")
         terminal.type("/stats\n")  # the half line is gone, and the count starts anew
         terminal.expect("tokens so far")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(CTRL_C)
         terminal.expect("Ctrl-C again")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(CTRL_C)
         self.assertEqual(terminal.exit_code(), 0)
 
@@ -297,16 +298,16 @@ class TerminalChat(e2e.TestCase):
         terminal = self.start("--greedy")
         terminal.type("/stax\x7fts\n")  # backspace
         terminal.expect("tokens so far")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type("\x10\n")  # Ctrl-P: the line before
         terminal.expect("tokens so far")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type("/stat\t\n")
         terminal.expect("tokens so far")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type("caf\u00e9x\x7f\x7f\x7f\x7f\x7f/stats\n")  # an accent is one character
         terminal.expect("tokens so far")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 0)
         self.assertIn("/stats", (self.folder / "runnel" / "history").read_text())
@@ -318,7 +319,7 @@ class TerminalChat(e2e.TestCase):
         terminal.expect("nothing was said yet")
         terminal.type(e2e.QUESTION + "\n")
         terminal.expect(e2e.ANSWER)
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(f"/save {other}\n")
         terminal.expect(f"saved to {other}")
         terminal.type("/save /none/at/all\n")
@@ -328,13 +329,13 @@ class TerminalChat(e2e.TestCase):
         terminal.type(f"/load {other}\n")
         terminal.expect("You: " + e2e.QUESTION)
         terminal.expect("Model: " + e2e.ANSWER)
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(f"/load {e2e.DEMO}\n")
         terminal.expect("no session file")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(CTRL_C)
         terminal.expect("Ctrl-C again")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(CTRL_C)
         self.assertEqual(terminal.exit_code(), 0)
         self.assertGreater(kept.stat().st_size, 10000)  # kept as it was when the chat was left
@@ -345,7 +346,7 @@ class TerminalChat(e2e.TestCase):
         terminal = self.start("--greedy", "--session", str(kept))
         terminal.type(e2e.QUESTION + "\n")
         terminal.expect(e2e.ANSWER)
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.hang_up()
         # The end of the input may be seen before the signal.
         self.assertIn(terminal.exit_code(), (0, 128 + signal.SIGHUP))
@@ -372,7 +373,7 @@ class TerminalChat(e2e.TestCase):
         folder.rmdir()
         terminal.type(CTRL_D)
         terminal.expect("leaving again loses it")
-        terminal.expect("> ")
+        terminal.expect(PROMPT)
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 1)
 
