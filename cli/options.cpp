@@ -178,7 +178,7 @@ void SettingOptions::add_to(CLI::App& command, std::initializer_list<std::string
 }
 
 std::string SettingOptions::help(std::size_t i) const {
-  const std::string text = runnel_setting_help(i);
+  std::string text = runnel_setting_help(i);
   const auto own = defaults_.find(runnel_setting_name(i));
   if (own == defaults_.end()) return text;
   constexpr const char* mark = "; default ";
