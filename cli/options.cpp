@@ -187,7 +187,8 @@ std::string SettingOptions::help(std::size_t i) const {
 
 void SettingOptions::add_setting(CLI::App& command, std::size_t i) {
   const std::string name = runnel_setting_name(i);
-  const std::string_view default_value = runnel_config_get(new_config().get(), name.c_str());
+  const Config defaults = new_config();
+  const std::string_view default_value = runnel_config_get(defaults.get(), name.c_str());
   const bool is_truth = default_value == "true" || default_value == "false";
   std::string names = option_name(name);
   if (name == "threads") names = "-t," + names;
