@@ -58,8 +58,11 @@ thread_local std::size_t n_kept = 1;
 
 // Threads that a region of n can have. OpenMP's runtimes end the process where they are refused one, so what
 // they would have to start is tried first: twice as many, since one that has ended counts against the
-// system's limits a moment longer.
+// system's limits a moment longer. Nothing is tried that OpenMP would not start: in a region of the host's,
+// above OMP_THREAD_LIMIT.
 std::size_t obtainable(std::size_t n) noexcept {
+  if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
+  n = std::min(n, static_cast<std::size_t>(omp_get_thread_limit()));
   return n <= n_kept ? n : n_kept + try_threads(2 * (n - n_kept)) / 2;
 }
 #endif
