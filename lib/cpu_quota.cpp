@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <string_view>
+
+#include "lib/system_number.h"
 
 namespace runnel {
 namespace {
 
 constexpr std::size_t no_limit = SIZE_MAX;
-
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-
-File open_text(const std::string& path) { return {std::fopen(path.c_str(), "re"), std::fclose}; }
 
 // Both in microseconds; what is not positive is no limit (version 1 writes -1).
 std::size_t whole_cores(long quota, long period) {
@@ -21,22 +18,17 @@ std::size_t whole_cores(long quota, long period) {
   return static_cast<std::size_t>(std::max(1L, quota / period));
 }
 
-long read_number(const std::string& path) {
-  long value = -1;
-  const File file = open_text(path);
-  return file && std::fscanf(file.get(), "%ld", &value) == 1 ? value : -1;
-}
-
 // cpu.max holds "QUOTA PERIOD", or "max PERIOD".
 std::size_t version_2_limit(const std::string& group) {
   long quota = -1, period = -1;
-  const File file = open_text(group + "/cpu.max");
+  const TextFile file = open_text(group + "/cpu.max");
   return file && std::fscanf(file.get(), "%ld %ld", &quota, &period) == 2 ? whole_cores(quota, period)
                                                                           : no_limit;
 }
 
 std::size_t version_1_limit(const std::string& group) {
-  return whole_cores(read_number(group + "/cpu.cfs_quota_us"), read_number(group + "/cpu.cfs_period_us"));
+  return whole_cores(read_number(group + "/cpu.cfs_quota_us", -1),
+                     read_number(group + "/cpu.cfs_period_us", -1));
 }
 
 // The least of a group's limit and those of all it is in. In a container the path may name the host's groups,
@@ -52,13 +44,8 @@ std::size_t least_limit(const std::string& mount, std::string_view path, Limit l
   }
 }
 
-bool lists(std::string_view controllers, std::string_view name) {
-  while (!controllers.empty()) {
-    const std::size_t comma = std::min(controllers.find(','), controllers.size());
-    if (controllers.substr(0, comma) == name) return true;
-    controllers.remove_prefix(std::min(comma + 1, controllers.size()));
-  }
-  return false;
+bool names_cpu(std::string_view controllers) {
+  return ("," + std::string(controllers) + ",").find(",cpu,") != std::string::npos;
 }
 
 // A line of /proc/self/cgroup, "ID:CONTROLLERS:/PATH"; version 2 has ID 0 and no controllers.
@@ -69,14 +56,14 @@ std::size_t limit_of_line(const std::string& root, std::string_view line) {
   const std::string_view controllers = line.substr(first + 1, second - first - 1);
   const std::string_view path = line.substr(second + 1);
   if (controllers.empty()) return least_limit(root + "/sys/fs/cgroup", path, version_2_limit);
-  if (lists(controllers, "cpu")) return least_limit(root + "/sys/fs/cgroup/cpu", path, version_1_limit);
+  if (names_cpu(controllers)) return least_limit(root + "/sys/fs/cgroup/cpu", path, version_1_limit);
   return no_limit;
 }
 
 }  // namespace
 
 std::size_t cpu_quota(const std::string& root) {
-  const File file = open_text(root + "/proc/self/cgroup");
+  const TextFile file = open_text(root + "/proc/self/cgroup");
   std::size_t least = no_limit;
   char line[4096];
   while (file && std::fgets(line, sizeof line, file.get())) {

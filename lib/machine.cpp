@@ -1,7 +1,7 @@
 #include "lib/machine.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <string>
 #include <thread>
 #include <vector>
 #if defined(__linux__)
@@ -9,6 +9,7 @@
 #endif
 
 #include "lib/cpu_quota.h"
+#include "lib/system_number.h"
 #include "simd/kernels.h"
 
 namespace runnel {
@@ -16,16 +17,8 @@ namespace {
 
 #if defined(__linux__)
 
-// A number in a file of /sys; `absent` when it is not there.
 long read_cpu_number(int cpu, const char* name, long absent) {
-  char path[128];
-  std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/%s", cpu, name);
-  std::FILE* file = std::fopen(path, "re");
-  if (!file) return absent;
-  long value = absent;
-  if (std::fscanf(file, "%ld", &value) != 1) value = absent;
-  std::fclose(file);
-  return value;
+  return read_number("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name, absent);
 }
 
 // How much a core can do, in units of its own kernel interface: capacity on ARM, top frequency elsewhere.

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "lib/cpu_quota.h"
+#include "tests/support/folder.h"
 
 using runnel::cpu_quota;
 
@@ -14,20 +14,13 @@ namespace {
 
 class CpuQuota : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "/runnel-cpu-quota-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root); }
-
   void write(const std::string& path, const std::string& text) const {
-    const std::filesystem::path file = root + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
+    std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
+    runnel::test::write_bytes(root + path, text);
   }
 
-  std::string root;
+  const runnel::test::Folder folder;
+  const std::string root = folder.path().string();
 };
 
 TEST_F(CpuQuota, is_unlimited_where_nothing_says_otherwise) {
