@@ -8,6 +8,7 @@
 
 #include "errors.h"
 #include "progress.h"
+#include "settings.h"
 
 namespace cli {
 namespace {

@@ -7,6 +7,7 @@
 #include "console.h"
 #include "errors.h"
 #include "model_path.h"
+#include "settings.h"
 #include "synthetic.h"
 
 namespace cli {

@@ -11,8 +11,10 @@
 #include "line_editor.h"
 #include "line_input.h"
 #include "model_path.h"
+#include "names.h"
 #include "options.h"
 #include "output_file.h"
+#include "settings.h"
 
 namespace cli {
 namespace {
@@ -60,7 +62,7 @@ bool set(Conversation& chat, const std::string& argument) {
   const std::string value = blank == std::string::npos ? "" : argument.substr(blank + 1);
   if (!value.empty()) chat.set(name, value == "\"\"" ? "" : value);
   std::string lines;
-  for (const std::string& known : setting_names()) {
+  for (const std::string& known : names_of(runnel_setting_name)) {
     if (known == "vocab_only" || (!name.empty() && known != name)) continue;
     lines += (lines.empty() ? "" : "\n") + known + " = " + chat.setting(known);
   }
@@ -248,11 +250,7 @@ int run_chat(ChatOptions options) {
 }
 
 std::string known_forms() {
-  std::string names = "Forms for --template:";
-  for (std::size_t i = 0; const char* name = runnel_chat_form_name(i); ++i) {
-    names += (i == 0 ? " " : ", ") + std::string(name);
-  }
-  return wrapped(names + ".");
+  return wrapped("Forms for --template: " + joined(names_of(runnel_chat_form_name)) + ".");
 }
 
 }  // namespace

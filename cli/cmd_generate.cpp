@@ -10,6 +10,7 @@
 #include "json.h"
 #include "options.h"
 #include "session_notes.h"
+#include "settings.h"
 
 namespace cli {
 namespace {

@@ -7,7 +7,9 @@
 #include "errors.h"
 #include "json.h"
 #include "model_path.h"
+#include "names.h"
 #include "options.h"
+#include "settings.h"
 
 namespace cli {
 namespace {
@@ -26,12 +28,10 @@ struct InfoOptions {
 };
 
 Json machine_report(const runnel_config* config) {
-  Json kernels = Json::array();
-  for (std::size_t i = 0; const char* name = runnel_isa_available(i); ++i) kernels.push_back(name);
   const std::int32_t n_default = runnel_default_threads();
   const int n_threads = std::stoi(runnel_config_get(config, "threads"));
   return {{"isa", isa_name(runnel_config_get(config, "isa"))},
-          {"isa_available", std::move(kernels)},
+          {"isa_available", names_of(runnel_isa_available)},
           {"blas_core", runnel_blas_core()},
           {"blas_advice", runnel_blas_advice()},
           {"threads", n_threads > 0 ? n_threads : n_default},

@@ -17,6 +17,7 @@
 #include "model_path.h"
 #include "options.h"
 #include "output_file.h"
+#include "settings.h"
 #include "svg.h"
 
 namespace cli {

@@ -17,6 +17,7 @@
 #include "options.h"
 #include "output_file.h"
 #include "session_notes.h"
+#include "settings.h"
 #include "stream_comparison.h"
 #include "stream_reading.h"
 #include "tally.h"

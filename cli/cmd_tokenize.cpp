@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "json.h"
 #include "options.h"
+#include "settings.h"
 
 namespace cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "console.h"
 #include "errors.h"
 #include "interrupt.h"
-#include "options.h"
 #include "session_notes.h"
+#include "settings.h"
 
 namespace cli {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "errors.h"
 #include "interrupt.h"
-#include "options.h"
 #include "progress.h"
+#include "settings.h"
 
 namespace cli {
 
@@ -38,12 +38,6 @@ Chat open_chat(runnel_session* session, const runnel_config* config) {
   if (status == RUNNEL_UNSUPPORTED && asked_for) throw UsageError(runnel_last_error());
   check_settings(status);
   return Chat(chat);
-}
-
-std::vector<std::string> setting_names() {
-  std::vector<std::string> names;
-  while (const char* name = runnel_setting_name(names.size())) names.emplace_back(name);
-  return names;
 }
 
 std::vector<std::int32_t> tokenize(const runnel_model* model, std::string_view text, unsigned flags) {

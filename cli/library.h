@@ -29,9 +29,6 @@ Model open_model(const std::string& path, const runnel_config* config);
 Session open_session(const runnel_model* model, const runnel_config* config);
 Chat open_chat(runnel_session* session, const runnel_config* config);
 
-// Every setting's name, in the library's order.
-std::vector<std::string> setting_names();
-
 std::vector<std::int32_t> tokenize(const runnel_model* model, std::string_view text, unsigned flags);
 std::string token_text(const runnel_model* model, std::int32_t token);  // special ones spelled out
 std::size_t vocabulary_size(const runnel_model* model);

@@ -10,6 +10,8 @@
 
 #include "console.h"
 #include "errors.h"
+#include "names.h"
+#include "settings.h"
 
 namespace cli {
 namespace {
@@ -127,38 +129,14 @@ unsigned TokenOptions::flags() const {
   return flags;
 }
 
-std::string option_name(const std::string& setting) {
-  std::string name = "--" + setting;
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
-}
-
-std::string setting_name(std::string option) {
-  std::replace(option.begin(), option.end(), '-', '_');
-  return option == "temp" ? "temperature" : option;
-}
-
-void check_settings(runnel_status status) {
-  if (status != RUNNEL_BAD_ARGUMENT) return check(status);
-  std::string message = runnel_last_error();
-  const std::string name = message.substr(0, message.find(':'));
-  const std::vector<std::string> names = setting_names();
-  if (std::find(names.begin(), names.end(), name) != names.end())
-    message.replace(0, name.size(), option_name(name));
-  throw UsageError(message);
-}
-
-void set_setting(runnel_config* config, const std::string& name, const std::string& value) {
-  check_settings(runnel_config_set(config, name.c_str(), value.c_str()));
-}
-
 void SettingOptions::add_to(CLI::App& command, Which which) {
-  const std::vector<std::string> names = setting_names();
+  const Config defaults = new_config();
+  const std::vector<std::string> names = names_of(runnel_setting_name);
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == "vocab_only") continue;  // what a command does decides it, not its user
     if (which == Which::evaluation && !is_evaluation(names[i])) continue;
     if (which != Which::chat && (names[i] == "template" || names[i] == "evict")) continue;
-    add_setting(command, i);
+    add_setting(command, i, defaults.get());
   }
   if (which != Which::evaluation) {
     command
@@ -171,9 +149,10 @@ void SettingOptions::add_to(CLI::App& command, Which which) {
 }
 
 void SettingOptions::add_to(CLI::App& command, std::initializer_list<std::string_view> names) {
-  const std::vector<std::string> all = setting_names();
+  const Config defaults = new_config();
+  const std::vector<std::string> all = names_of(runnel_setting_name);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (std::find(names.begin(), names.end(), all[i]) != names.end()) add_setting(command, i);
+    if (std::find(names.begin(), names.end(), all[i]) != names.end()) add_setting(command, i, defaults.get());
   }
 }
 
@@ -185,10 +164,9 @@ std::string SettingOptions::help(std::size_t i) const {
   return text.substr(0, text.rfind(mark)) + mark + own->second.told;
 }
 
-void SettingOptions::add_setting(CLI::App& command, std::size_t i) {
+void SettingOptions::add_setting(CLI::App& command, std::size_t i, const runnel_config* defaults) {
   const std::string name = runnel_setting_name(i);
-  const Config defaults = new_config();
-  const std::string_view default_value = runnel_config_get(defaults.get(), name.c_str());
+  const std::string_view default_value = runnel_config_get(defaults, name.c_str());
   const bool is_truth = default_value == "true" || default_value == "false";
   std::string names = option_name(name);
   if (name == "threads") names = "-t," + names;
@@ -221,17 +199,12 @@ Config SettingOptions::config() const {
   for (const auto& [name, own] : defaults_)
     if (!own.value.empty()) set_setting(config.get(), name, own.value);
   for (const auto& [name, value] : values_) set_setting(config.get(), name, value);
-  std::vector<std::string> kernels;
-  while (const char* name = runnel_isa_available(kernels.size())) kernels.emplace_back(name);
+  const std::vector<std::string> kernels = names_of(runnel_isa_available);
   const std::string isa = isa_name(runnel_config_get(config.get(), "isa"));
   if (std::find(kernels.begin(), kernels.end(), isa) == kernels.end())
     throw UsageError("--isa: \"" + isa + "\" is not built in, or this processor lacks it; there are " +
                      joined(kernels));
   return config;
-}
-
-std::int64_t n_sinks_of(const runnel_config* config) {
-  return std::stoll(runnel_config_get(config, "sinks"));
 }
 
 std::vector<std::int32_t> parse_tokens(const std::string& text) {
@@ -248,12 +221,6 @@ std::vector<std::int32_t> parse_tokens(const std::string& text) {
     tokens.push_back(token);
   }
   return tokens;
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 CLI::Validator one_of(std::vector<std::string> names) {

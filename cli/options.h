@@ -70,7 +70,8 @@ class SettingOptions {
   bool any_given() const { return !values_.empty(); }
 
  private:
-  void add_setting(CLI::App& command, std::size_t i);  // by the library's order
+  void add_setting(CLI::App& command, std::size_t i,
+                   const runnel_config* defaults);  // by the library's order
   std::string help(std::size_t i) const;
 
   struct Default {
@@ -81,23 +82,6 @@ class SettingOptions {
   std::map<std::string, std::string> values_;  // by the library's names
   std::map<std::string, Default> defaults_;    // those that are the command's own
 };
-
-// As check, for a call whose settings are options: what the library finds wrong with them is UsageError, with
-// the name of the option in place of the setting's.
-void check_settings(runnel_status status);
-
-// Stores a value that a user gave; UsageError with the library's message when it is bad.
-void set_setting(runnel_config* config, const std::string& name, const std::string& value);
-
-// The setting "sinks".
-std::int64_t n_sinks_of(const runnel_config* config);
-
-// "--top-k" for "top_k", and back: "top_k" for "top-k", "temperature" for "temp".
-std::string option_name(const std::string& setting);
-std::string setting_name(std::string option);
-
-// "f32, f16"
-std::string joined(const std::vector<std::string>& names);
 
 // "1,2,3", with blanks where one likes. UsageError for anything that is not a list of whole numbers.
 std::vector<std::int32_t> parse_tokens(const std::string& text);

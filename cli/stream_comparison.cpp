@@ -9,6 +9,7 @@
 #include "feeding.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "settings.h"
 
 namespace cli {
 namespace {

@@ -1,13 +1,13 @@
 #include "synthetic.h"
 
 #include "errors.h"
+#include "names.h"
 #include "progress.h"
 
 namespace cli {
 
 void SyntheticOptions::add_to(CLI::App& command) {
-  std::vector<std::string> shapes;
-  while (const char* name = runnel_shape_name(shapes.size())) shapes.emplace_back(name);
+  const std::vector<std::string> shapes = names_of(runnel_shape_name);
   shape_option = command.add_option("--shape", shape, "random weights in the shape of " + joined(shapes))
                      ->type_name("NAME")
                      ->check(one_of(shapes));
