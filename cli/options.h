@@ -70,8 +70,8 @@ class SettingOptions {
   bool any_given() const { return !values_.empty(); }
 
  private:
-  void add_setting(CLI::App& command, std::size_t i,
-                   const runnel_config* defaults);  // by the library's order
+  // i: in the library's order; defaults: the library's.
+  void add_setting(CLI::App& command, std::size_t i, const runnel_config* defaults);
   std::string help(std::size_t i) const;
 
   struct Default {
