@@ -28,6 +28,11 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
 }
 
+std::string arithmetic_name(runnel_arithmetic arithmetic) {
+  return arithmetic == RUNNEL_F32 ? "f32" : arithmetic == RUNNEL_INT8 ? "int8" : "int16";
+}
+std::string peak_key(const std::string& arithmetic) { return arithmetic + "_multiply_adds_per_s"; }
+
 class Benchmark {
  public:
   Benchmark(const runnel_model* model, const SettingOptions& settings, const BenchPlan& plan)
@@ -60,14 +65,15 @@ class Benchmark {
 
   Json limits(std::int32_t threads) const {
     const Config on_threads = config(threads);
-    double read = 0.0, f32 = 0.0, int8 = 0.0;
+    double read = 0.0;
     check(runnel_measure_read(model_, on_threads.get(), &read));
-    check(runnel_measure_peak(RUNNEL_F32, on_threads.get(), &f32));
-    check(runnel_measure_peak(RUNNEL_INT8, on_threads.get(), &int8));
-    return {{"threads", threads},
-            {"read_bytes_per_s", read},
-            {"f32_multiply_adds_per_s", f32},
-            {"int8_multiply_adds_per_s", int8}};
+    Json limits = {{"threads", threads}, {"read_bytes_per_s", read}};
+    for (const runnel_arithmetic arithmetic : {RUNNEL_F32, RUNNEL_INT8, RUNNEL_INT16}) {
+      double peak = 0.0;
+      check(runnel_measure_peak(arithmetic, on_threads.get(), &peak));
+      limits[peak_key(arithmetic_name(arithmetic))] = peak;
+    }
+    return limits;
   }
 
   // A prompt, and decoding from an empty cache.
@@ -154,25 +160,27 @@ class Benchmark {
   }
 
   void add_prompt_limit(Json& run) const {
-    const std::string type = weight_type(model_);
-    const bool is_int8 = type == "Q8_0" || type == "I8";
-    const char* key = is_int8 ? "int8_multiply_adds_per_s" : "f32_multiply_adds_per_s";
+    runnel_arithmetic arithmetic = RUNNEL_F32;
+    check(runnel_model_prompt_arithmetic(model_, settings_.config().get(), &arithmetic));
+    const std::string name = arithmetic_name(arithmetic);
     const auto n = static_cast<double>(runnel_model_fact(model_, RUNNEL_PROMPT_MULTIPLY_ADDS));
-    add_limit(run["prefill"], run[key].get<double>() / n,
-              is_int8 ? "int8 multiply-adds" : "f32 multiply-adds");
+    add_limit(run, "prefill", peak_key(name), n, name + " multiply-adds");
   }
 
   void add_read_limit(Json& run, const char* part, std::int64_t n_seen) const {
     const std::int64_t n_bytes = runnel_model_fact(model_, RUNNEL_DECODE_BYTES) + cache_bytes(n_seen);
     run[part]["bytes_per_token"] = n_bytes;
-    add_limit(run[part], run["read_bytes_per_s"].get<double>() / static_cast<double>(n_bytes),
-              "read bandwidth");
+    add_limit(run, part, "read_bytes_per_s", static_cast<double>(n_bytes), "read bandwidth");
   }
 
-  static void add_limit(Json& part, double tokens_per_s, const char* what) {
-    part["limit_tokens_per_s"] = tokens_per_s;
-    part["share_of_limit"] = part["tokens_per_s"].get<double>() / tokens_per_s;
-    part["limited_by"] = what;
+  // Of the run's figure `key` a token takes so much.
+  static void add_limit(Json& run, const char* part, const std::string& key, double a_token,
+                        const std::string& what) {
+    const double per_s = run[key].get<double>();
+    run[part]["limit_tokens_per_s"] = per_s / a_token;
+    run[part]["share_of_limit"] = run[part]["tokens_per_s"].get<double>() * a_token / per_s;
+    run[part]["limited_by"] = what;
+    run[part]["limit_per_s"] = per_s;
   }
 
   const runnel_model* model_;

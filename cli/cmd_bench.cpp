@@ -89,15 +89,11 @@ std::string speed_row(const Json& run, const char* part, const std::string& name
   if (!run.contains(part)) return "";
   const Json& speed = run[part];
   const bool reads = speed["limited_by"] == "read bandwidth";
-  const bool is_int8 = speed["limited_by"] == "int8 multiply-adds";
-  const double peak = run[reads     ? "read_bytes_per_s"
-                          : is_int8 ? "int8_multiply_adds_per_s"
-                                    : "f32_multiply_adds_per_s"];
   return right_aligned(std::to_string(run["threads"].get<int>()), 7) + "  " + left_aligned(name, 18) +
          right_aligned(rate_text(speed["tokens_per_s"]), 9) +
          right_aligned(rate_text(speed["limit_tokens_per_s"]), 10) +
          right_aligned(fixed(100.0 * speed["share_of_limit"].get<double>(), 0), 7) + " %  " +
-         speed["limited_by"].get<std::string>() + ", " + rate_text(peak / 1e9) +
+         speed["limited_by"].get<std::string>() + ", " + rate_text(speed["limit_per_s"].get<double>() / 1e9) +
          (reads ? " GB/s\n" : " G/s\n");
 }
 

@@ -30,7 +30,7 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       kernels_(kernels),
       rope_(std::move(rope)),
       attention_(model, kernels, size, n_threads),
-      scratch_(n_threads, LinearScratch(model.weight_kinds(), widest(model.shape()))),
+      scratch_(n_threads, LinearScratch(model.weight_kinds(), kernels, widest(model.shape()))),
       last_hidden_(model.shape().n_embd),
       x_(rows_if(true, size), model.shape().n_embd),
       h_(rows_if(true, size), model.shape().n_embd),
@@ -47,14 +47,25 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       router_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert),
       routing_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert,
                model.shape().n_expert_used),
-      int8_in_(rows_if(reads_int8(static_cast<std::size_t>(size.batch)), size), model.shape().n_embd),
-      int8_hidden_(rows_if(reads_int8(static_cast<std::size_t>(size.batch)), size),
-                   widest_hidden(model.shape())),
+      in_(*this, size, model.shape().n_embd),
+      hidden_(*this, size, widest_hidden(model.shape())),
       angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       prefix_angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       logits_(n_logit_rows(model.shape(), static_cast<std::size_t>(size.batch)) * model.shape().n_vocab) {}
 
-std::int64_t Forward::n_bytes(const Model& model, const CacheSize& size, std::size_t n_threads) {
+Forward::Integers::Integers(const Forward& forward, const CacheSize& size, std::size_t max_cols)
+    : int8(rows_if(forward.reads_int8(static_cast<std::size_t>(size.batch)), size), max_cols),
+      words(rows_if(forward.reads_words(static_cast<std::size_t>(size.batch)), size), max_cols) {}
+
+std::size_t Forward::Integers::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t batch,
+                                       std::size_t max_cols) {
+  const WeightKinds& kinds = model.weight_kinds();
+  return (batch >= kinds.int8_from() ? Int8Buffer::n_bytes(batch, max_cols) : 0) +
+         (batch >= kinds.words_from(kernels) ? WordsBuffer::n_bytes(batch, max_cols) : 0);
+}
+
+std::int64_t Forward::n_bytes(const Model& model, const simd::Kernels& kernels, const CacheSize& size,
+                              std::size_t n_threads) {
   const Shape& s = model.shape();
   const auto batch = static_cast<std::size_t>(size.batch);
   const bool is_mixture = s.n_expert > 0;
@@ -63,15 +74,15 @@ std::int64_t Forward::n_bytes(const Model& model, const CacheSize& size, std::si
                           s.n_expert + 2 * s.head_dim;  // at most so many are rotated
   std::size_t n = (batch * row + s.n_embd + n_logit_rows(s, batch) * s.n_vocab) * sizeof(float);
   if (is_mixture) n += Routing::n_bytes(batch, s.n_expert);
-  if (batch >= model.weight_kinds().int8_from())
-    n += Int8Buffer::n_bytes(batch, s.n_embd) + Int8Buffer::n_bytes(batch, widest_hidden(s));
-  n += n_threads * LinearScratch::n_bytes(model.weight_kinds(), widest(s));
+  n += Integers::n_bytes(model, kernels, batch, s.n_embd) +
+       Integers::n_bytes(model, kernels, batch, widest_hidden(s));
+  n += n_threads * LinearScratch::n_bytes(model.weight_kinds(), kernels, widest(s));
   n += Attention::n_bytes(model, size, n_threads);
   return static_cast<std::int64_t>(n);
 }
 
 void Forward::resize_team(std::size_t n_threads) {
-  scratch_.resize(n_threads, LinearScratch(model_.weight_kinds(), widest(model_.shape())));
+  scratch_.resize(n_threads, LinearScratch(model_.weight_kinds(), kernels_, widest(model_.shape())));
   attention_.resize_team(n_threads);
 }
 
@@ -92,7 +103,7 @@ bool Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens,
     for (std::size_t i = 0; i < model_.shape().n_layer && !is_given_up_; ++i) layer(thread, i);
     if (is_given_up_) return;
     norm(thread, model_.weights().output_norm, x_, h_);
-    prepare(thread, h_, tokens_.size(), int8_in_);
+    prepare(thread, h_, tokens_.size(), in_);
     thread.barrier();
     show(thread, Site::stream, model_.shape().n_layer, x_, x_.n_cols);
     show(thread, Site::output_in, model_.shape().n_layer, h_, h_.n_cols);
@@ -123,11 +134,9 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
   const Shape& shape = model_.shape();
   team.run([&](Thread& thread) {
     const Linear& output = model_.weights().output;
-    const Input hidden{{h_.row(begin), h_.n_cols},
-                       reads_int8(tokens_.size()) ? int8_in_.of(tokens_.size(), h_.n_cols).tokens(begin)
-                                                  : quant::ActivationsI8{}};
+    const Input hidden = prepared(h_, tokens_.size(), in_).tokens(begin);
     const std::size_t n_tok = end - begin;
-    thread.share(shared_rows({&output}, n_tok, thread.count()), [&](const Piece& piece) {
+    thread.share(shared_rows(kernels_, {&output}, n_tok, thread.count()), [&](const Piece& piece) {
       linear(thread, output, piece.items, output.begin_of(piece.next), hidden,
              {logits_.data(), shape.n_vocab}, n_tok);
       const Range rows = piece.items;
@@ -144,7 +153,7 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
 const float* Forward::last_logits(Team& team) noexcept {
   tokens_ = tokens_.first(1);
   std::copy_n(last_hidden_.data(), h_.n_cols, h_.row(0));
-  team.run([&](Thread& thread) { prepare(thread, h_, 1, int8_in_); });
+  team.run([&](Thread& thread) { prepare(thread, h_, 1, in_); });
   return logits(team, 0, 1);
 }
 
@@ -179,7 +188,7 @@ void Forward::layer(Thread& thread, std::size_t i) noexcept {
 
   norm(thread, w.attn_norm, x_, h_);
   if (parallel) norm(thread, w.ffn_norm, x_, h2_);
-  const Input attn_input = prepare(thread, h_, tokens_.size(), int8_in_);
+  const Input attn_input = prepare(thread, h_, tokens_.size(), in_);
   thread.barrier();
   show(thread, Site::stream, i, x_, x_.n_cols);
   show(thread, Site::attn_in, i, h_, h_.n_cols);
@@ -189,7 +198,7 @@ void Forward::layer(Thread& thread, std::size_t i) noexcept {
 
   Buffer& ffn_rows = parallel ? h2_ : h_;
   if (!parallel) norm(thread, w.ffn_norm, x_, h_);
-  const Input ffn_input = prepare(thread, ffn_rows, tokens_.size(), int8_in_);
+  const Input ffn_input = prepare(thread, ffn_rows, tokens_.size(), in_);
   thread.barrier();
   show(thread, Site::ffn_in, i, ffn_rows, ffn_rows.n_cols);
   if (w.router)
@@ -213,8 +222,8 @@ void Forward::attention(Thread& thread, std::size_t i, const Input& x) noexcept 
       {.window = q_, .prefix = has_evicted_ ? q_prefix_ : q_, .first = cache_->position(), .n_tok = n_tok},
       attended_);
   show(thread, Site::attn_out, i, attended_, attended_.n_cols);
-  const Input attended = prepare(thread, attended_, n_tok, int8_hidden_);
-  if (reads_int8(n_tok)) thread.barrier();
+  const Input attended = prepare(thread, attended_, n_tok, hidden_);
+  if (reads_integers(n_tok)) thread.barrier();
   linear(thread, w.o, attended, h_, n_tok);
   thread.barrier();
 }
@@ -258,7 +267,7 @@ void Forward::rotate(float* x, const float* angles) const noexcept {
 void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
                   const FfnTokens& tokens) noexcept {
   const std::size_t n_tok = tokens.n;
-  thread.share(shared_rows({&w.gate, &w.up}, n_tok, thread.count()), [&](const Piece& piece) {
+  thread.share(shared_rows(kernels_, {&w.gate, &w.up}, n_tok, thread.count()), [&](const Piece& piece) {
     const Linear& first = w.gate ? w.gate : w.up;
     if (w.gate) linear(thread, w.gate, piece.items, w.up.begin_of(piece.items), x, gate_, n_tok);
     linear(thread, w.up, piece.items, first.begin_of(piece.next), x, up_, n_tok);
@@ -268,8 +277,8 @@ void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
   if (observer_ && thread.index() == 0)
     observer_->see({Site::ffn_hidden, tokens.layer, up_, n_tok, up_.n_cols, tokens.index, tokens.expert,
                     cache_->position()});
-  const Input hidden = prepare(thread, up_, n_tok, int8_hidden_);
-  if (reads_int8(n_tok)) thread.barrier();
+  const Input hidden = prepare(thread, up_, n_tok, hidden_);
+  if (reads_integers(n_tok)) thread.barrier();
   linear(thread, w.down, hidden, y, n_tok);
   thread.barrier();
 }
@@ -305,7 +314,7 @@ void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexc
     const Range mine = thread.split(share.n);
     for (std::size_t i = mine.begin; i < mine.end; ++i)
       std::copy_n(x.rows.data + share.tokens[i] * x.rows.stride, expert_.n_cols, expert_.row(i));
-    const Input input = prepare(thread, expert_, share.n, int8_in_);
+    const Input input = prepare(thread, expert_, share.n, in_);
     thread.barrier();
     ffn(thread, w.experts[e], input, expert_, {i_layer, e, share.tokens, share.n});
     for (std::size_t i = mine.begin; i < mine.end; ++i)
@@ -316,17 +325,25 @@ void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexc
   for (std::size_t t = own.begin; t < own.end; ++t) std::copy_n(experts_out_.row(t), h_.n_cols, h_.row(t));
 }
 
-Input Forward::prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Int8Buffer& int8) noexcept {
-  if (!reads_int8(n_tok)) return {rows, {}};
-  const quant::ActivationsI8 all = int8.of(n_tok, rows.n_cols);
+Input Forward::prepared(const Buffer& rows, std::size_t n_tok, Integers& integers) noexcept {
+  Input input{rows, {}, {}};
+  if (reads_int8(n_tok)) input.int8 = integers.int8.of(n_tok, rows.n_cols);
+  if (reads_words(n_tok)) input.words = integers.words.of(n_tok, rows.n_cols);
+  return input;
+}
+
+Input Forward::prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Integers& integers) noexcept {
+  const Input input = prepared(rows, n_tok, integers);
   const Range own = thread.split(n_tok);
-  if (own.size() > 0)
-    kernels_.quantize_i8(all.tokens(own.begin), rows.row(own.begin), rows.n_cols, own.size());
-  return {rows, all};
+  if (own.size() == 0) return input;
+  const Input mine = input.tokens(own.begin);
+  if (reads_int8(n_tok)) kernels_.quantize_i8(mine.int8, mine.rows.data, rows.n_cols, own.size());
+  if (reads_words(n_tok)) kernels_.quantize_i16(mine.words, mine.rows.data, rows.n_cols, own.size());
+  return input;
 }
 
 void Forward::linear(Thread& thread, const Linear& w, const Input& x, Rows y, std::size_t n_tok) noexcept {
-  thread.share(shared_rows({&w}, n_tok, thread.count()), [&](const Piece& piece) {
+  thread.share(shared_rows(kernels_, {&w}, n_tok, thread.count()), [&](const Piece& piece) {
     linear(thread, w, piece.items, w.begin_of(piece.next), x, y, n_tok);
   });
 }

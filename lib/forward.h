@@ -24,7 +24,8 @@ class Forward {
           std::size_t n_threads);
 
   // What that takes.
-  static std::int64_t n_bytes(const Model& model, const CacheSize& size, std::size_t n_threads);
+  static std::int64_t n_bytes(const Model& model, const simd::Kernels& kernels, const CacheSize& size,
+                              std::size_t n_threads);
 
   // Reads tokens at the cache's position (which it does not advance). Ids are in range, n <= batch. False:
   // `stop` became true and the batch was given up after some layer, with part of its keys and values stored.
@@ -75,9 +76,22 @@ class Forward {
   void linear(Thread& thread, const Linear& w, const Input& x, Rows y, std::size_t n_tok) noexcept;
   void linear(Thread& thread, const Linear& w, Range rows, const std::byte* next, const Input& x, Rows y,
               std::size_t n_tok) noexcept;
+  // Some activations of a batch as products read them.
+  struct Integers {
+    Integers(const Forward& forward, const CacheSize& size, std::size_t max_cols);
+    static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t batch,
+                               std::size_t max_cols);
+    Int8Buffer int8;    // where reads_int8()
+    WordsBuffer words;  // where reads_words()
+  };
   bool reads_int8(std::size_t n_tok) const noexcept { return n_tok >= model_.weight_kinds().int8_from(); }
-  // The rows as what products read, in int8 too where one of them reads that: own tokens.
-  Input prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Int8Buffer& int8) noexcept;
+  bool reads_words(std::size_t n_tok) const noexcept {
+    return n_tok >= model_.weight_kinds().words_from(kernels_);
+  }
+  bool reads_integers(std::size_t n_tok) const noexcept { return reads_int8(n_tok) || reads_words(n_tok); }
+  // The rows as what products read, in integers too where one of them reads those: own tokens.
+  Input prepared(const Buffer& rows, std::size_t n_tok, Integers& integers) noexcept;
+  Input prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Integers& integers) noexcept;
   void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;  // own tokens
   void add_to_stream(Thread& thread, const NormWeights& post_norm) noexcept;       // x_ += h_, own tokens
   void norm_row(const NormWeights& w, const float* x, float* y, std::size_t n) const noexcept;
@@ -107,8 +121,7 @@ class Forward {
   Buffer experts_out_;
   Buffer router_;
   Routing routing_;
-  // Of what a block reads, and of what is in its middle; where reads_int8().
-  Int8Buffer int8_in_, int8_hidden_;
+  Integers in_, hidden_;           // what a block reads, and what is in its middle
   Buffer angles_, prefix_angles_;  // cos and sin for each token [batch, 2 * n_pairs]
   AlignedVector<float> logits_;
 };

@@ -6,6 +6,7 @@
 
 #include "lib/float_matmul.h"
 #include "lib/q8_0_matmul.h"
+#include "lib/words_matmul.h"
 
 namespace runnel {
 namespace {
@@ -27,14 +28,23 @@ constexpr std::size_t max_times_read = 8;
 // Pieces are whole tiles: the most panels that any instruction set takes side by side.
 constexpr std::size_t tile_rows = 4 * simd::panel_rows;
 
-enum class Product { packed, few_tokens, floats, q8_0 };
+enum class Product { packed, few_tokens, floats, words, q8_0 };
 
-Product product_of(const Linear& w, std::size_t n_tok) {
+Product product_of(const simd::Kernels& k, const Linear& w, std::size_t n_tok) {
   if (w.packed.codes) return Product::packed;
   const bool is_q8_0 = w.type->type == TensorType::q8_0;
   if (n_tok < (is_q8_0 ? min_tokens_q8_0 : min_tokens_floats)) return Product::few_tokens;
-  return is_q8_0 ? Product::q8_0 : Product::floats;
+  if (is_q8_0) return Product::q8_0;
+  return w.type->type != TensorType::f32 && k.prefers_i16() ? Product::words : Product::floats;
 }
+
+constexpr std::size_t many_tokens = std::max(min_tokens_q8_0, min_tokens_floats);
+
+// What is laid out in floats, and what in words.
+bool has_floats(const WeightKinds& kinds, const simd::Kernels& k) {
+  return kinds.f32 || (kinds.halves && !k.prefers_i16());
+}
+bool has_words(const WeightKinds& kinds, const simd::Kernels& k) { return kinds.halves && k.prefers_i16(); }
 
 // That all of W's rows are worth.
 double n_pieces_of(const Linear& w, std::size_t n_tok) {
@@ -77,57 +87,90 @@ Linear Linear::rows(std::size_t begin, std::size_t n) const {
   return part;
 }
 
+Arithmetic arithmetic_of(const simd::Kernels& kernels, const Linear& w) noexcept {
+  switch (product_of(kernels, w, many_tokens)) {
+    case Product::packed:
+    case Product::q8_0:
+      return Arithmetic::i8;
+    case Product::words:
+      return Arithmetic::i16;
+    default:
+      return Arithmetic::f32;
+  }
+}
+
 void WeightKinds::add(const Linear& w) {
-  const Product product = product_of(w, std::max(min_tokens_q8_0, min_tokens_floats));
-  floats = floats || product == Product::floats;
-  q8_0 = q8_0 || product == Product::q8_0;
-  packed = packed || product == Product::packed;
+  if (w.packed.codes)
+    packed = true;
+  else
+    (w.type->type == TensorType::q8_0 ? q8_0 : w.type->type == TensorType::f32 ? f32 : halves) = true;
 }
 
 std::size_t WeightKinds::int8_from() const {
   return packed ? 1 : q8_0 ? min_tokens_q8_0 : std::numeric_limits<std::size_t>::max();
 }
 
-LinearScratch::LinearScratch(const WeightKinds& kinds, std::size_t max_cols)
-    : floats(kinds.floats ? float_block_floats(max_cols) : 0),
+std::size_t WeightKinds::words_from(const simd::Kernels& kernels) const {
+  return has_words(*this, kernels) ? min_tokens_floats : std::numeric_limits<std::size_t>::max();
+}
+
+LinearScratch::LinearScratch(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols)
+    : floats(has_floats(kinds, kernels) ? float_block_floats(max_cols) : 0),
+      words(has_words(kinds, kernels) ? words_block().n_codes() : 0),
+      word_scales(has_words(kinds, kernels) ? words_block().n_scales() : 0),
       codes(kinds.q8_0 ? q8_0_block_codes(max_cols) : 0),
       scales(codes.size() / quant::BlockQ8_0::size) {}
 
-std::size_t LinearScratch::n_bytes(const WeightKinds& kinds, std::size_t max_cols) {
+std::size_t LinearScratch::n_bytes(const WeightKinds& kinds, const simd::Kernels& kernels,
+                                   std::size_t max_cols) {
   const std::size_t n_codes = kinds.q8_0 ? q8_0_block_codes(max_cols) : 0;
-  return (kinds.floats ? float_block_floats(max_cols) * sizeof(float) : 0) + n_codes +
-         n_codes / quant::BlockQ8_0::size * sizeof(std::uint16_t);
+  const std::size_t n_words =
+      has_words(kinds, kernels) ? words_block().n_codes() + words_block().n_scales() : 0;
+  return (has_floats(kinds, kernels) ? float_block_floats(max_cols) * sizeof(float) : 0) +
+         n_words * sizeof(std::int16_t) + n_codes + n_codes / quant::BlockQ8_0::size * sizeof(std::uint16_t);
 }
 
-Int8Buffer::Int8Buffer(std::size_t max_tok, std::size_t max_cols)
+template <class Code>
+constexpr bool has_offsets = sizeof(Code) == 1;
+
+template <class Code>
+ActivationBuffer<Code>::ActivationBuffer(std::size_t max_tok, std::size_t max_cols)
     : codes_(quant::i8_room(max_tok) * quant::i8_padded(max_cols)),
       scales_(quant::i8_room(max_tok) * quant::i8_blocks(max_cols)),
-      offsets_(scales_.size()),
+      offsets_(has_offsets<Code> ? scales_.size() : 0),
       carried_(max_tok * quant::i8_max_carried(max_cols)),
       n_carried_(max_tok),
       maxima_(max_tok * quant::i8_blocks(max_cols)) {}
 
-quant::ActivationsI8 Int8Buffer::of(std::size_t n_tok, std::size_t n_cols) noexcept {
+template <class Code>
+quant::Activations<Code> ActivationBuffer<Code>::of(std::size_t n_tok, std::size_t n_cols) noexcept {
   return {n_cols,          quant::i8_width(n_tok), codes_.data(),     scales_.data(),
           offsets_.data(), carried_.data(),        n_carried_.data(), maxima_.data()};
 }
 
-std::size_t Int8Buffer::n_bytes(std::size_t max_tok, std::size_t max_cols) {
-  const std::size_t for_each_place = quant::i8_padded(max_cols) + quant::i8_blocks(max_cols) * 8;
+template <class Code>
+std::size_t ActivationBuffer<Code>::n_bytes(std::size_t max_tok, std::size_t max_cols) {
+  const std::size_t for_each_place =
+      quant::i8_padded(max_cols) * sizeof(Code) + quant::i8_blocks(max_cols) * (has_offsets<Code> ? 8 : 4);
   const std::size_t for_each_token =
-      quant::i8_max_carried(max_cols) * sizeof(quant::CarriedI8) + 4 + quant::i8_blocks(max_cols) * 4;
+      quant::i8_max_carried(max_cols) * sizeof(quant::CarriedEntry) + 4 + quant::i8_blocks(max_cols) * 4;
   return quant::i8_room(max_tok) * for_each_place + max_tok * for_each_token;
 }
 
-SharedWork shared_rows(std::initializer_list<const Linear*> products, std::size_t n_tok,
-                       std::size_t n_threads) noexcept {
+template class ActivationBuffer<std::int8_t>;
+template class ActivationBuffer<std::int16_t>;
+
+SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const Linear*> products,
+                       std::size_t n_tok, std::size_t n_threads) noexcept {
   SharedWork work{.n = 0, .multiple = simd::panel_rows};  // cuts no panel, and no cache line of outputs
   double n_pieces = 0;
   for (const Linear* w : products) {
     if (!*w) continue;
     work.n = w->n_rows;
-    if (product_of(*w, n_tok) == Product::floats) {
-      const SharedWork rows = float_matmul_rows(*w, n_threads);
+    const Product product = product_of(kernels, *w, n_tok);
+    if (product == Product::floats || product == Product::words) {
+      const SharedWork rows =
+          product == Product::floats ? float_matmul_rows(*w, n_threads) : words_matmul_rows(*w, n_threads);
       work.multiple = std::max(work.multiple, rows.multiple);
       work.n_pieces = std::max(work.n_pieces, rows.n_pieces);
     } else {
@@ -143,7 +186,7 @@ SharedWork shared_rows(std::initializer_list<const Linear*> products, std::size_
 void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear, Range rows,
               const std::byte* next, const Input& x, Rows y, std::size_t n_tok) noexcept {
   const auto outputs = [&](std::size_t t) { return y.data + t * y.stride + rows.begin; };
-  switch (product_of(linear, n_tok)) {
+  switch (product_of(kernels, linear, n_tok)) {
     case Product::packed:
       kernels.matmul_i8(outputs(0), y.stride, x.int8, n_tok, linear.packed.rows(rows.begin, rows.size()),
                         nullptr);
@@ -154,6 +197,9 @@ void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear
       break;
     case Product::floats:
       float_matmul(kernels, scratch, linear, rows, x.rows, y, n_tok);
+      break;
+    case Product::words:
+      words_matmul(kernels, scratch, linear, rows, x.words, y, n_tok);
       break;
     case Product::q8_0:
       q8_0_matmul(kernels, scratch, linear, rows, next, x.int8, y, n_tok);

@@ -36,13 +36,20 @@ struct Linear {
   Linear rows(std::size_t begin, std::size_t n) const;
 };
 
+enum class Arithmetic { f32, i8, i16 };
+
+// That of a product with many tokens.
+Arithmetic arithmetic_of(const simd::Kernels& kernels, const Linear& w) noexcept;
+
 // The kinds of matrices there are in a model. Q8_0 weights are multiplied in int8 as packed ones are, but for
 // a single token, which only waits for them to come from memory: that product takes activations in floats.
+// Weights of 16 bits are multiplied in words with many tokens, where the kernels prefer that to floats.
 struct WeightKinds {
-  bool floats = false, q8_0 = false, packed = false;
+  bool f32 = false, halves = false, q8_0 = false, packed = false;  // halves: F16 and BF16
   void add(const Linear& w);
-  // From how many tokens on some product reads activations in int8.
+  // From how many tokens on some product reads activations in int8, and in words.
   std::size_t int8_from() const;
+  std::size_t words_from(const simd::Kernels& kernels) const;
 };
 
 // Rows of activations, [n_tok, stride].
@@ -56,41 +63,55 @@ struct Rows {
   operator ConstRows() const { return {data, stride}; }  // NOLINT(google-explicit-constructor)
 };
 
-// What a product reads: rows of activations, and the same in int8 from WeightKinds::int8_from() tokens on.
+// What a product reads: rows of activations, and the same in int8 and in words from so many tokens on as
+// WeightKinds tells.
 struct Input {
   ConstRows rows;
   quant::ActivationsI8 int8;
+  quant::ActivationsI16 words;
+
+  // From token `begin` on.
+  Input tokens(std::size_t begin) const noexcept {
+    return {{rows.data + begin * rows.stride, rows.stride},
+            int8.codes ? int8.tokens(begin) : int8,
+            words.codes ? words.tokens(begin) : words};
+  }
 };
 
-// Room for the int8 rows of a batch, whatever their width up to max_cols.
-class Int8Buffer {
+// Room for the rows of a batch in int8 or in words, whatever their width up to max_cols.
+template <class Code>
+class ActivationBuffer {
  public:
-  Int8Buffer(std::size_t max_tok, std::size_t max_cols);
-  quant::ActivationsI8 of(std::size_t n_tok, std::size_t n_cols) noexcept;
+  ActivationBuffer(std::size_t max_tok, std::size_t max_cols);
+  quant::Activations<Code> of(std::size_t n_tok, std::size_t n_cols) noexcept;
   static std::size_t n_bytes(std::size_t max_tok, std::size_t max_cols);
 
  private:
-  AlignedVector<std::int8_t> codes_;
+  AlignedVector<Code> codes_;
   AlignedVector<float> scales_;
-  AlignedVector<std::int32_t> offsets_;
-  std::vector<quant::CarriedI8> carried_;
+  AlignedVector<std::int32_t> offsets_;  // of int8
+  std::vector<quant::CarriedEntry> carried_;
   std::vector<std::uint32_t> n_carried_;
   std::vector<float> maxima_;
 };
+using Int8Buffer = ActivationBuffer<std::int8_t>;
+using WordsBuffer = ActivationBuffer<std::int16_t>;
 
 // What a thread lays out a block of weights in, as the product of many tokens reads them.
 struct LinearScratch {
-  LinearScratch(const WeightKinds& kinds, std::size_t max_cols);
-  static std::size_t n_bytes(const WeightKinds& kinds, std::size_t max_cols);
-  AlignedVector<float> floats;       // float_matmul.h
+  LinearScratch(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols);
+  static std::size_t n_bytes(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols);
+  AlignedVector<float> floats;        // float_matmul.h
+  AlignedVector<std::int16_t> words;  // words_matmul.h
+  AlignedVector<std::uint16_t> word_scales;
   AlignedVector<std::int8_t> codes;  // q8_0_matmul.h
   AlignedVector<std::uint16_t> scales;
 };
 
 // How a team shares the outputs of some products, as many in each, with n_tok tokens. A null matrix is left
 // out.
-SharedWork shared_rows(std::initializer_list<const Linear*> products, std::size_t n_tok,
-                       std::size_t n_threads) noexcept;
+SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const Linear*> products,
+                       std::size_t n_tok, std::size_t n_threads) noexcept;
 
 // Computes some of the outputs, from a multiple of simd::panel_rows on, for n_tok tokens. What an output
 // becomes does not depend on which others are computed with it. next: weights that this thread reads after

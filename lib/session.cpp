@@ -63,7 +63,7 @@ Session::Session(std::shared_ptr<const Model> model, const Settings& settings, c
 }
 
 std::int64_t Session::scratch_bytes() const {
-  return Forward::n_bytes(*model_, cache_.size(), forward_.n_threads());
+  return Forward::n_bytes(*model_, kernels_, cache_.size(), forward_.n_threads());
 }
 
 void Session::empty(std::int64_t n_prefix) {

@@ -1,6 +1,7 @@
 #include "lib/speed_limits.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <limits>
@@ -63,8 +64,19 @@ std::span<const std::uint64_t> weight_words(const Model& model) {
 
 std::uint64_t n_weights(const Linear& linear) { return std::uint64_t{linear.n_rows} * linear.n_cols; }
 
-std::uint64_t n_weights(const FfnWeights& ffn) {
-  return n_weights(ffn.gate) + n_weights(ffn.up) + n_weights(ffn.down);
+// count(w, n): the matrices that a token of a prompt is multiplied with, n of each kind.
+template <class Count>
+void for_each_product(const Model& model, const Count& count) {
+  const auto of_ffn = [&](const FfnWeights& ffn, std::uint64_t n) {
+    for (const Linear* linear : {&ffn.gate, &ffn.up, &ffn.down}) count(*linear, n);
+  };
+  for (const Layer& layer : model.weights().layers) {
+    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router}) count(*linear, 1);
+    if (layer.experts.empty())
+      of_ffn(layer, 1);
+    else
+      of_ffn(layer.experts[0], model.shape().n_expert_used);
+  }
 }
 
 }  // namespace
@@ -93,7 +105,9 @@ Result<double> measure_read(const Model& model, const Settings& settings) {
 
 Result<double> measure_peak(Arithmetic arithmetic, const Settings& settings) {
   RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
-  const auto peak = arithmetic == Arithmetic::f32 ? kernels.peak_f32 : kernels.peak_i8;
+  const auto peak = arithmetic == Arithmetic::f32   ? kernels.peak_f32
+                    : arithmetic == Arithmetic::i16 ? kernels.peak_i16
+                                                    : kernels.peak_i8;
   constexpr std::size_t n_rounds = 100'000;
   Team team(thread_count(settings));
   std::atomic<std::uint64_t> n_threads{0};  // that there really are
@@ -119,14 +133,18 @@ std::uint64_t decode_bytes(const Model& model) {
 }
 
 std::uint64_t prompt_multiply_adds(const Model& model) {
-  std::uint64_t n = 0;
-  for (const Layer& layer : model.weights().layers) {
-    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router})
-      n += n_weights(*linear);
-    n += layer.experts.empty() ? n_weights(static_cast<const FfnWeights&>(layer))
-                               : model.shape().n_expert_used * n_weights(layer.experts[0]);
-  }
-  return n;
+  std::uint64_t total = 0;
+  for_each_product(model, [&](const Linear& w, std::uint64_t n) { total += n * n_weights(w); });
+  return total;
+}
+
+Result<Arithmetic> prompt_arithmetic(const Model& model, const Settings& settings) {
+  RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
+  std::array<std::uint64_t, 3> weights{};  // by Arithmetic
+  for_each_product(model, [&](const Linear& w, std::uint64_t n) {
+    if (w) weights[static_cast<std::size_t>(arithmetic_of(kernels, w))] += n * n_weights(w);
+  });
+  return static_cast<Arithmetic>(std::max_element(weights.begin(), weights.end()) - weights.begin());
 }
 
 }  // namespace runnel

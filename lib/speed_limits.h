@@ -9,8 +9,6 @@
 
 namespace runnel {
 
-enum class Arithmetic { f32, i8 };
-
 // Both take some tenths of a second and give the best of several passes, on the threads and with the kernels
 // of `settings`.
 
@@ -22,6 +20,9 @@ Result<double> measure_peak(Arithmetic arithmetic, const Settings& settings);
 
 // Bytes of weights that a token needs: all but the embedding's other rows and the experts it is not sent to.
 std::uint64_t decode_bytes(const Model& model);
+
+// That of most weights with a prompt of many tokens.
+Result<Arithmetic> prompt_arithmetic(const Model& model, const Settings& settings);
 
 // Multiply-adds of the weight matrices with one token of a prompt, for whose logits nobody asks.
 std::uint64_t prompt_multiply_adds(const Model& model);

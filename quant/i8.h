@@ -110,7 +110,7 @@ void decode_row_i8(float* y, const PanelsI8& in, std::size_t row) noexcept;
 // ---- Activations.
 
 // An activation far above the rest of its row: taken out of the int8 row and carried as it is.
-struct CarriedI8 {
+struct CarriedEntry {
   std::uint32_t index;
   float value;
 };
@@ -153,13 +153,14 @@ RUNNEL_I8_INLINE std::size_t i8_room(std::size_t n_tok) noexcept {
 // 128 for each weight.
 // A row with a NaN or an infinity has codes 0, scales NaN and nothing carried, so that its products are NaN.
 // The memory is the owner's; the quantising kernel writes all of its tokens but the unused ones of `carried`.
-struct ActivationsI8 {
+template <class Code>
+struct Activations {
   std::size_t n_cols = 0;
   std::size_t width = 0;
-  std::int8_t* codes = nullptr;
+  Code* codes = nullptr;
   float* scales = nullptr;
   std::int32_t* offsets = nullptr;
-  CarriedI8* carried = nullptr;
+  CarriedEntry* carried = nullptr;
   std::uint32_t* n_carried = nullptr;
   float* maxima = nullptr;
   std::size_t first = 0;  // token 0 is this one of its chunk
@@ -170,7 +171,7 @@ struct ActivationsI8 {
   RUNNEL_I8_INLINE std::size_t n_in_chunk() const noexcept { return width - first; }
 
   // The rows from token `begin` on.
-  RUNNEL_I8_INLINE ActivationsI8 tokens(std::size_t begin) const noexcept {
+  RUNNEL_I8_INLINE Activations tokens(std::size_t begin) const noexcept {
     if (begin == 0) return *this;
     const std::size_t chunk = (first + begin) / width;
     const std::size_t blocks = chunk * i8_blocks(n_cols) * width;
@@ -178,13 +179,15 @@ struct ActivationsI8 {
             width,
             codes + blocks * i8_block,
             scales + blocks,
-            offsets + blocks,
+            offsets == nullptr ? nullptr : offsets + blocks,
             carried + begin * i8_max_carried(n_cols),
             n_carried + begin,
             maxima + begin * i8_blocks(n_cols),
             first + begin - chunk * width};
   }
 };
+using ActivationsI8 = Activations<std::int8_t>;
+using ActivationsI16 = Activations<std::int16_t>;  // quant/i16.h; without offsets
 
 #undef RUNNEL_I8_INLINE
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "quant/i16.h"
 #include "quant/i8.h"
 #include "quant/q8_0.h"
 
@@ -59,10 +60,11 @@ constexpr size_t panel_block_cols = 512;
                            const float* panels, size_t n_rows, size_t n_cols))                                         \
   /* what a core can do at best: read n words, in order or from several places side by side, each line asked for       \
      `ahead` bytes before or (0) not at all (returns their exclusive or); n rounds of independent multiply-adds in     \
-     f32, or of int8 products into int32. These two add up ones: they return how many they made. n < 2^24 */           \
+     f32, or of products of int8 or int16 into int32. These add up ones: they return how many they made. n < 2^24 */           \
   X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n, size_t n_places, size_t ahead))                    \
   X(peak_f32,     std::uint64_t, (size_t n))                                                                           \
   X(peak_i8,      std::uint64_t, (size_t n))                                                                           \
+  X(peak_i16,     std::uint64_t, (size_t n))                                                                           \
   /* int8 (quant/i8.h). Rows of Q8_0 blocks, one after another, into panels of g32 without loss;                       \
      w: [out.shape.n_rows, out.shape.n_groups()] */                                                                    \
   X(pack_q8_0,    void,   (const quant::MutablePanelsI8& out, const quant::BlockQ8_0* w))                              \
@@ -78,6 +80,18 @@ constexpr size_t panel_block_cols = 512;
      for from memory meanwhile, and need not be all there. Or null */                                                  \
   X(matmul_i8,    void,   (float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,                     \
                            const quant::PanelsI8& w, const void* next))                                                \
+  /* words (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols] */       \
+  X(pack_i16_f16, void,   (const quant::MutablePanelsI16& out, const F16* w, size_t w_stride))                         \
+  X(pack_i16_bf16, void,  (const quant::MutablePanelsI16& out, const BF16* w, size_t w_stride))                        \
+  /* as quantize_i8, with i16_carry_ratio; `offsets` is not used */                                                    \
+  X(quantize_i16, void,   (const quant::ActivationsI16& out, const float* x, size_t x_stride, size_t n_tok))           \
+  /* y[t, r] += sum_c w[r, c] x[t, first_col + c], r < w.shape.n_rows, c < w.shape.n_cols;  y: rows y_stride apart,    \
+     first_col: at a block. The same bits from every row of kernels, in the order of matmul_i8 and groups of 128, but  \
+     from y on, not from 0 */                                                                                          \
+  X(matmul_i16,   void,   (float* y, size_t y_stride, const quant::ActivationsI16& x, size_t first_col, size_t n_tok,  \
+                           const quant::PanelsI16& w))                                                                 \
+  /* whether words are multiplied faster than floats */                                                                \
+  X(prefers_i16,  bool,   ())                                                                                          \
   /* attention. s[i, 16 b + j] = sum_d q[i, d] k[b, d, j], one chain of additions in the order of d;  q: [n_q, dim]    \
      rows q_stride apart, k: [n_blocks, dim, block_keys], s: [n_q, n_blocks * block_keys] rows s_stride apart */       \
   X(scores_f32,   void,   (float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const float* k,     \

@@ -1,5 +1,6 @@
 // Work in tiles whose size the compiler knows.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 
@@ -22,6 +23,20 @@ inline void with_constant(size_t n, Work work) noexcept {
     if (n < max) return with_constant<max - 1>(n, work);
   }
   work(std::integral_constant<size_t, max>());
+}
+
+// work(rows, stride) for n_tok tokens and `whole` outputs: those of y, or a copy where it has n_rows only.
+template <size_t n_tok, size_t whole, class Work>
+inline void with_whole_rows(float* y, size_t y_stride, size_t n_rows, bool is_first, Work work) noexcept {
+  float copy[n_tok][whole];
+  const bool is_whole = n_rows == whole;
+  if (!is_whole && !is_first) {
+    for (size_t t = 0; t < n_tok; ++t) std::copy_n(y + t * y_stride, n_rows, copy[t]);
+  }
+  work(is_whole ? y : copy[0], is_whole ? y_stride : whole);
+  if (!is_whole) {
+    for (size_t t = 0; t < n_tok; ++t) std::copy_n(copy[t], n_rows, y + t * y_stride);
+  }
 }
 
 }  // namespace

@@ -35,15 +35,32 @@ runnel_status runnel_measure_read(const runnel_model* model, const runnel_config
   });
 }
 
+static_assert(static_cast<int>(Arithmetic::f32) == RUNNEL_F32 &&
+              static_cast<int>(Arithmetic::i8) == RUNNEL_INT8 &&
+              static_cast<int>(Arithmetic::i16) == RUNNEL_INT16);
+
+runnel_status runnel_model_prompt_arithmetic(const runnel_model* model, const runnel_config* config,
+                                             runnel_arithmetic* arithmetic) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(model);
+    RUNNEL_REQUIRE(arithmetic);
+    const Model& m = *model->model;
+    if (!m.has_weights()) return error(RUNNEL_UNSUPPORTED, "the model was opened without weights");
+    RUNNEL_ASSIGN(const Arithmetic kind, prompt_arithmetic(m, settings_of(config)));
+    *arithmetic = static_cast<runnel_arithmetic>(kind);
+    return {};
+  });
+}
+
 runnel_status runnel_measure_peak(runnel_arithmetic arithmetic, const runnel_config* config,
                                   double* multiply_adds_per_second) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(multiply_adds_per_second);
-    if (arithmetic != RUNNEL_F32 && arithmetic != RUNNEL_INT8)
-      return error(RUNNEL_BAD_ARGUMENT, "arithmetic is %d, expected RUNNEL_F32 or RUNNEL_INT8",
+    if (arithmetic < RUNNEL_F32 || arithmetic > RUNNEL_INT16)
+      return error(RUNNEL_BAD_ARGUMENT, "arithmetic is %d, expected RUNNEL_F32, RUNNEL_INT8 or RUNNEL_INT16",
                    static_cast<int>(arithmetic));
-    const auto kind = arithmetic == RUNNEL_F32 ? Arithmetic::f32 : Arithmetic::i8;
-    RUNNEL_ASSIGN(*multiply_adds_per_second, measure_peak(kind, settings_of(config)));
+    RUNNEL_ASSIGN(*multiply_adds_per_second,
+                  measure_peak(static_cast<Arithmetic>(arithmetic), settings_of(config)));
     return {};
   });
 }

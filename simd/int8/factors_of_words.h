@@ -2,16 +2,15 @@
 // widened, and one instruction multiplies pairs and adds them up.
 #pragma once
 #include "simd/int8/factors.h"
+#include "simd/words.h"
 
 namespace runnel::simd {
 namespace {
 
 #if defined(__AVX512BW__)
-using Words = __m512i;
 inline Words widen(const std::int8_t* p) noexcept {
   return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
-inline Words pair_products(Words a, Words b) noexcept { return _mm512_madd_epi16(a, b); }
 // Neighbours added up, those of a before those of b.
 inline I32 add_neighbours(Words a, Words b) noexcept {
   const Words even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -19,11 +18,9 @@ inline I32 add_neighbours(Words a, Words b) noexcept {
   return _mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b));
 }
 #elif defined(__AVX2__)
-using Words = __m256i;
 inline Words widen(const std::int8_t* p) noexcept {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-inline Words pair_products(Words a, Words b) noexcept { return _mm256_madd_epi16(a, b); }
 // Neighbours added up, those of a before those of b.
 inline I32 add_neighbours(Words a, Words b) noexcept {
   return _mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xd8);

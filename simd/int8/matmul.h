@@ -216,7 +216,7 @@ inline void add_carried(float* y, const Tile& tile, size_t t) noexcept {
   if (n_carried == 0) return;
   Sums<n_panels, 1> sums;
   load_rows<n_panels>(sums[0], y, tile);
-  const quant::CarriedI8* carried = tile.x.carried + t * quant::i8_max_carried(tile.x.n_cols);
+  const quant::CarriedEntry* carried = tile.x.carried + t * quant::i8_max_carried(tile.x.n_cols);
   for (size_t i = 0; i < n_carried; ++i) {
     const size_t index = carried[i].index;
     const size_t group = index / (Groups::blocks * quant::i8_block);
@@ -257,20 +257,6 @@ template <class Dot, class Groups, size_t n_panels, size_t n_tok>
   for (size_t t = 0; t < n_tok; ++t) store_rows<n_panels>(y + t * y_stride, sums[t], tile);
   if (!tile.is_last()) return;
   for (size_t t = 0; t < n_tok; ++t) add_carried<Groups, n_panels>(y + t * y_stride, tile, t);
-}
-
-// work(rows, stride) for n_tok tokens and `whole` outputs: those of y, or a copy where it has n_rows only.
-template <size_t n_tok, size_t whole, class Work>
-inline void with_whole_rows(float* y, size_t y_stride, size_t n_rows, bool is_first, Work work) noexcept {
-  float copy[n_tok][whole];
-  const bool is_whole = n_rows == whole;
-  if (!is_whole && !is_first) {
-    for (size_t t = 0; t < n_tok; ++t) std::copy_n(y + t * y_stride, n_rows, copy[t]);
-  }
-  work(is_whole ? y : copy[0], is_whole ? y_stride : whole);
-  if (!is_whole) {
-    for (size_t t = 0; t < n_tok; ++t) std::copy_n(copy[t], n_rows, y + t * y_stride);
-  }
 }
 
 // n_rows <= n_panels * 16 outputs of a token.

@@ -7,9 +7,11 @@
 namespace runnel::simd {
 namespace {
 
-std::uint64_t peak_i8(size_t n) noexcept {
-  Bytes one = all_ones();
-  Bytes sums[n_peak_sums];
+// add(sum, one, one) n times over on independent sums of int32; `one` is a register of ones. Returns the
+// total.
+template <class Register, class Add>
+inline std::uint64_t count_products(size_t n, Register one, Add add) noexcept {
+  Register sums[n_peak_sums];
   RUNNEL_UNROLL
   for (auto& sum : sums) {
     sum = no_sums();
@@ -19,7 +21,7 @@ std::uint64_t peak_i8(size_t n) noexcept {
     RUNNEL_UNROLL
     for (auto& sum : sums) {
       hide(one);  // or products would be made before the loop
-      sum = add_dots(sum, one, one);
+      sum = add(sum, one, one);
     }
   }
   std::uint64_t total = 0;
@@ -31,6 +33,8 @@ std::uint64_t peak_i8(size_t n) noexcept {
   }
   return total;
 }
+
+std::uint64_t peak_i8(size_t n) noexcept { return count_products(n, all_ones(), add_dots); }
 
 }  // namespace
 }  // namespace runnel::simd

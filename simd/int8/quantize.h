@@ -61,10 +61,10 @@ inline float lower_median(const float* m, size_t n) noexcept {
 // The carried entries of a row while they are chosen: the `max` largest, of equals the first.
 class Carried {
  public:
-  Carried(quant::CarriedI8* entries, size_t max) noexcept : entries_(entries), max_(max) {}
+  Carried(quant::CarriedEntry* entries, size_t max) noexcept : entries_(entries), max_(max) {}
 
   void offer(size_t index, float value) noexcept {
-    const quant::CarriedI8 entry{static_cast<std::uint32_t>(index), value};
+    const quant::CarriedEntry entry{static_cast<std::uint32_t>(index), value};
     if (count_ < max_) {
       entries_[count_++] = entry;
       if (count_ == max_) find_least();
@@ -78,7 +78,7 @@ class Carried {
   size_t count() const noexcept { return count_; }
 
  private:
-  static float magnitude(const quant::CarriedI8& entry) noexcept { return __builtin_fabsf(entry.value); }
+  static float magnitude(const quant::CarriedEntry& entry) noexcept { return __builtin_fabsf(entry.value); }
   void find_least() noexcept {
     least_ = 0;
     for (size_t i = 1; i < count_; ++i) {
@@ -86,7 +86,7 @@ class Carried {
     }
   }
 
-  quant::CarriedI8* entries_;
+  quant::CarriedEntry* entries_;
   size_t max_;
   size_t count_ = 0;
   size_t least_ = 0;  // the smallest entry, of equals the last, once there are max_
@@ -106,10 +106,11 @@ inline bool find_maxima(float* maxima, const float* x, size_t n_cols) noexcept {
   return largest < std::bit_cast<std::uint32_t>(infinity);
 }
 
-inline size_t choose_carried(quant::CarriedI8* entries, const float* x, size_t n_cols,
-                             const float* maxima) noexcept {
+// Those above `ratio` times the lower median of the maxima.
+inline size_t choose_carried(quant::CarriedEntry* entries, const float* x, size_t n_cols, const float* maxima,
+                             float ratio) noexcept {
   const size_t n_blocks = quant::i8_blocks(n_cols);
-  const float threshold = quant::i8_carry_ratio * lower_median(maxima, n_blocks);
+  const float threshold = ratio * lower_median(maxima, n_blocks);
   Carried carried(entries, quant::i8_max_carried(n_cols));
   for (size_t b = 0; b < n_blocks; ++b) {
     if (!(maxima[b] > threshold)) continue;
@@ -122,32 +123,54 @@ inline size_t choose_carried(quant::CarriedI8* entries, const float* x, size_t n
   return carried.count();
 }
 
-inline void clear_block(const quant::ActivationsI8& out, size_t b, float scale) noexcept {
+// What a row becomes: the largest code, from where on an entry is carried, and how 32 codes are written to
+// their place.
+template <class Code>
+struct CodesOf;
+template <>
+struct CodesOf<std::int8_t> {
+  static constexpr float most = 127.0f;
+  static constexpr float carry_ratio = quant::i8_carry_ratio;
+  static void round(const quant::ActivationsI8& out, size_t place, const float* x, float factor) noexcept {
+    out.offsets[place] = -128 * round_block(out.codes + place * quant::i8_block, x, factor);
+  }
+  static void clear(const quant::ActivationsI8& out, size_t place) noexcept {
+    std::memset(out.codes + place * quant::i8_block, 0, quant::i8_block);
+    out.offsets[place] = 0;
+  }
+};
+
+template <class Code>
+inline void clear_block(const quant::Activations<Code>& out, size_t b, float scale) noexcept {
   const size_t place = out.place(b);
-  std::memset(out.codes + place * quant::i8_block, 0, quant::i8_block);
+  CodesOf<Code>::clear(out, place);
   out.scales[place] = scale;
-  out.offsets[place] = 0;
 }
 
 // One block of codes, from its numbers and their maximum.
-inline void quantize_block(const quant::ActivationsI8& out, size_t b, const float* x, float max) noexcept {
+template <class Code>
+inline void quantize_block(const quant::Activations<Code>& out, size_t b, const float* x,
+                           float max) noexcept {
   if (max < quant::i8_least_max) return clear_block(out, b, 0.0f);
+  constexpr float most = CodesOf<Code>::most;
   const size_t place = out.place(b);
-  out.scales[place] = max / 127.0f;
-  out.offsets[place] = -128 * round_block(out.codes + place * quant::i8_block, x, 127.0f / max);
+  out.scales[place] = max / most;
+  CodesOf<Code>::round(out, place, x, most / max);
 }
 
-inline void poison(const quant::ActivationsI8& out) noexcept {
+template <class Code>
+inline void poison(const quant::Activations<Code>& out) noexcept {
   for (size_t b = 0; b < quant::i8_blocks(out.n_cols); ++b)
     clear_block(out, b, std::numeric_limits<float>::quiet_NaN());
   *out.n_carried = 0;
 }
 
-inline void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
+template <class Code>
+inline void quantize_token(const quant::Activations<Code>& out, const float* x) noexcept {
   *out.n_carried = 0;
   if (out.n_cols == 0) return;
   if (!find_maxima(out.maxima, x, out.n_cols)) return poison(out);
-  const size_t n_carried = choose_carried(out.carried, x, out.n_cols, out.maxima);
+  const size_t n_carried = choose_carried(out.carried, x, out.n_cols, out.maxima, CodesOf<Code>::carry_ratio);
   *out.n_carried = static_cast<std::uint32_t>(n_carried);
   const size_t n_full = out.n_cols / quant::i8_block;
   size_t next = 0;  // of the carried entries
@@ -165,8 +188,14 @@ inline void quantize_token(const quant::ActivationsI8& out, const float* x) noex
   }
 }
 
-void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
+template <class Code>
+inline void quantize_rows(const quant::Activations<Code>& out, const float* x, size_t x_stride,
+                          size_t n_tok) noexcept {
   for (size_t t = 0; t < n_tok; ++t) quantize_token(out.tokens(t), x + t * x_stride);
+}
+
+void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
+  quantize_rows(out, x, x_stride, n_tok);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // AVX2, FMA, F16C: vectors of 8 floats.
+#include "simd/int16/kernels.h"
 #include "simd/int8/attention_dots.h"
 #include "simd/int8/dot_avx2.h"
 #include "simd/int8/factors_of_words.h"
@@ -13,6 +14,7 @@ constexpr Kernels with_own() noexcept {
   kernels.matmul_i8 = matmul_i8<Dot>;
   kernels.scores_i8 = scores_i8_dots<FactorsOfWords>;
   kernels.mix_i8 = mix_i8_dots<FactorsOfWords>;
+  with_i16<1, 4>(kernels);
   return kernels;
 }
 

@@ -1,4 +1,6 @@
 // AVX2 with dot products of bytes: vectors of 8 lanes, two to a panel.
+#include "simd/int16/matmul.h"
+#include "simd/int16/peak.h"
 #include "simd/int8/attention_dots.h"
 #include "simd/int8/dot_vnni.h"
 #include "simd/int8/factors_of_bytes.h"
@@ -9,7 +11,9 @@ namespace runnel::simd {
 
 extern const Kernels kernels_avxvnni;
 const Kernels kernels_avxvnni{.peak_i8 = peak_i8,
+                              .peak_i16 = peak_i16,
                               .matmul_i8 = matmul_i8<DotVnni<1, 4>>,
+                              .matmul_i16 = matmul_i16<1, 4>,
                               .scores_i8 = scores_i8_dots<FactorsOfBytes>,
                               .mix_i8 = mix_i8_dots<FactorsOfBytes>};
 

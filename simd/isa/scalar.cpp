@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "quant/float16.h"
 #include "simd/int8/quantize_vector.h"
@@ -104,6 +105,7 @@ std::uint64_t peak(size_t n) noexcept {
 }
 std::uint64_t peak_f32(size_t n) noexcept { return peak<float, float>(n); }
 std::uint64_t peak_i8(size_t n) noexcept { return peak<std::int8_t, std::int32_t>(n); }
+std::uint64_t peak_i16(size_t n) noexcept { return peak<std::int16_t, std::int32_t>(n); }
 
 // ---- int8
 
@@ -121,14 +123,15 @@ float lower_median(const float* m, size_t n) noexcept {
 
 // Carries the entries above the threshold, of too many the largest: at each one that is too much, the
 // smallest of them all goes, the last among equals.
-std::uint32_t choose_carried(quant::CarriedI8* carried, const float* x, size_t n, float threshold) noexcept {
-  const auto smaller = [](const quant::CarriedI8& a, const quant::CarriedI8& b) {
+std::uint32_t choose_carried(quant::CarriedEntry* carried, const float* x, size_t n,
+                             float threshold) noexcept {
+  const auto smaller = [](const quant::CarriedEntry& a, const quant::CarriedEntry& b) {
     return std::fabs(a.value) < std::fabs(b.value);
   };
   size_t count = 0;
   for (size_t i = 0; i < n; ++i) {
     if (!(std::fabs(x[i]) > threshold)) continue;
-    const quant::CarriedI8 candidate{static_cast<std::uint32_t>(i), x[i]};
+    const quant::CarriedEntry candidate{static_cast<std::uint32_t>(i), x[i]};
     if (count == quant::i8_max_carried(n)) {
       size_t least = 0;
       for (size_t j = 1; j < count; ++j) {
@@ -143,11 +146,14 @@ std::uint32_t choose_carried(quant::CarriedI8* carried, const float* x, size_t n
   return static_cast<std::uint32_t>(count);
 }
 
-bool is_carried(const quant::CarriedI8* carried, std::uint32_t count, size_t i) noexcept {
-  return std::any_of(carried, carried + count, [&](const quant::CarriedI8& c) { return c.index == i; });
+bool is_carried(const quant::CarriedEntry* carried, std::uint32_t count, size_t i) noexcept {
+  return std::any_of(carried, carried + count, [&](const quant::CarriedEntry& c) { return c.index == i; });
 }
 
-void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
+// Codes up to `most`; entries above `ratio` times the lower median of the maxima of blocks are carried.
+template <class Code>
+void quantize_token(const quant::Activations<Code>& out, const float* x, float most, float ratio) noexcept {
+  constexpr bool has_offsets = std::is_same_v<Code, std::int8_t>;
   const size_t n = out.n_cols;
   const size_t n_blocks = quant::i8_blocks(n);
   bool finite = true;
@@ -160,14 +166,14 @@ void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
   }
   for (size_t b = 0; b < n_blocks; ++b) {
     const size_t place = out.place(b);
-    std::fill_n(out.codes + place * quant::i8_block, quant::i8_block, std::int8_t{0});
+    std::fill_n(out.codes + place * quant::i8_block, quant::i8_block, Code{0});
     out.scales[place] = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
-    out.offsets[place] = 0;
+    if constexpr (has_offsets) out.offsets[place] = 0;
   }
   *out.n_carried = 0;
   if (!finite) return;
   const std::uint32_t n_carried =
-      choose_carried(out.carried, x, n, quant::i8_carry_ratio * lower_median(out.maxima, n_blocks));
+      choose_carried(out.carried, x, n, ratio * lower_median(out.maxima, n_blocks));
   *out.n_carried = n_carried;
   for (size_t b = 0; b < n_blocks; ++b) {
     const size_t begin = b * quant::i8_block;
@@ -178,18 +184,19 @@ void quantize_token(const quant::ActivationsI8& out, const float* x) noexcept {
     }
     if (max < quant::i8_least_max) continue;
     const size_t place = out.place(b);
-    std::int8_t* const codes = out.codes + place * quant::i8_block;
-    out.scales[place] = max / 127.0f;
-    const float inverse = 127.0f / max;
+    Code* const codes = out.codes + place * quant::i8_block;
+    out.scales[place] = max / most;
+    const float inverse = most / max;
     for (size_t i = begin; i < end; ++i) {
       if (is_carried(out.carried, n_carried, i)) continue;
-      codes[i - begin] = static_cast<std::int8_t>(std::nearbyint(x[i] * inverse));
-      out.offsets[place] -= 128 * codes[i - begin];
+      codes[i - begin] = static_cast<Code>(std::nearbyint(x[i] * inverse));
+      if constexpr (has_offsets) out.offsets[place] -= 128 * codes[i - begin];
     }
   }
 }
 void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
-  for (size_t t = 0; t < n_tok; ++t) quantize_token(out.tokens(t), x + t * x_stride);
+  for (size_t t = 0; t < n_tok; ++t)
+    quantize_token(out.tokens(t), x + t * x_stride, 127.0f, quant::i8_carry_ratio);
 }
 
 void pack_q8_0(const quant::MutablePanelsI8& out, const quant::BlockQ8_0* w) noexcept {
@@ -251,6 +258,80 @@ void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t 
     for (size_t r = 0; r < w.shape.n_rows; ++r) y[t * y_stride + r] = dot_row_i8(w, r, x.tokens(t));
   }
 }
+
+// ---- words
+
+template <class T, float (*widen)(T)>
+void pack_i16(const quant::MutablePanelsI16& out, const T* w, size_t w_stride) noexcept {
+  const quant::ShapeI16& shape = out.shape;
+  std::fill_n(out.codes, shape.n_codes(), std::int16_t{0});
+  std::fill_n(out.scales, shape.n_scales(), std::uint16_t{0});
+  for (size_t r = 0; r < shape.n_rows; ++r) {
+    const T* const row = w + r * w_stride;
+    std::int16_t* const codes = out.codes + r / panel_rows * shape.panel_codes() + r % panel_rows * 2;
+    std::uint16_t* const scales = out.scales + r / panel_rows * shape.panel_scales() + r % panel_rows;
+    for (size_t begin = 0; begin < shape.n_cols; begin += quant::i16_group) {
+      const size_t end = std::min(shape.n_cols, begin + quant::i16_group);
+      T max = 0;  // magnitudes are ordered as their bits are
+      for (size_t c = begin; c < end; ++c) max = std::max(max, static_cast<T>(row[c] & 0x7fff));
+      const quant::ScaleI16 scale = quant::scale_i16(widen(max));
+      scales[begin / quant::i16_group * panel_rows] = scale.scale;
+      if (scale.inverse == 0.0f) continue;
+      for (size_t c = begin; c < end; ++c) {
+        codes[c / 2 * 2 * panel_rows + c % 2] =
+            static_cast<std::int16_t>(std::nearbyint(widen(row[c]) * scale.inverse));
+      }
+    }
+  }
+}
+constexpr auto pack_i16_f16 = pack_i16<F16, quant::f16_to_f32>;
+constexpr auto pack_i16_bf16 = pack_i16<BF16, quant::bf16_to_f32>;
+
+void quantize_i16(const quant::ActivationsI16& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) {
+    quantize_token(out.tokens(t), x + t * x_stride, static_cast<float>(quant::i16_most),
+                   quant::i16_carry_ratio);
+  }
+}
+
+std::int32_t code_i16(const quant::PanelsI16& w, size_t r, size_t c) noexcept {
+  return w.codes[r / 16 * w.shape.panel_codes() + c / 2 * 32 + r % 16 * 2 + c % 2];
+}
+float scale_i16(const quant::PanelsI16& w, size_t r, size_t c) noexcept {
+  return quant::bf16_to_f32(w.scales[r / 16 * w.shape.panel_scales() + c / quant::i16_group * 16 + r % 16]);
+}
+// x: one token.
+float add_row_i16(float y, const quant::PanelsI16& w, size_t r, const quant::ActivationsI16& x,
+                  size_t first_col) noexcept {
+  for (size_t group = 0; group < w.shape.n_cols; group += quant::i16_group) {
+    float part = 0.0f;
+    for (size_t begin = group; begin < std::min(w.shape.n_cols, group + quant::i16_group);
+         begin += quant::i16_block) {
+      const size_t place = x.place((first_col + begin) / quant::i16_block);
+      std::int32_t dot = 0;
+      for (size_t i = 0; i < std::min(quant::i16_block, w.shape.n_cols - begin); ++i)
+        dot += code_i16(w, r, begin + i) * x.codes[place * quant::i16_block + i];
+      part = std::fma(static_cast<float>(dot), x.scales[place], part);
+    }
+    y = std::fma(part, scale_i16(w, r, group), y);
+  }
+  for (std::uint32_t i = 0; i < *x.n_carried; ++i) {
+    const size_t c = x.carried[i].index - first_col;  // huge where it is before them
+    if (c >= w.shape.n_cols) continue;
+    y = std::fma(x.carried[i].value, static_cast<float>(code_i16(w, r, c)) * scale_i16(w, r, c), y);
+  }
+  return y;
+}
+void matmul_i16(float* y, size_t y_stride, const quant::ActivationsI16& x, size_t first_col, size_t n_tok,
+                const quant::PanelsI16& w) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) {
+    for (size_t r = 0; r < w.shape.n_rows; ++r) {
+      float& out = y[t * y_stride + r];
+      out = add_row_i16(out, w, r, x.tokens(t), first_col);
+    }
+  }
+}
+bool prefers_i16() noexcept { return false; }
 
 template <class T, float (*widen)(T)>
 void scores(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q, const T* k,

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   std::vector<std::uint16_t> scales(shape.n_scales());
   std::vector<float> x_scales(n_blocks), x_maxima(n_blocks), y(n_tok * shape.n_rows);
   std::vector<std::int32_t> x_offsets(n_blocks);
-  std::vector<quant::CarriedI8> x_carried(n_tok * quant::i8_max_carried(shape.n_cols));
+  std::vector<quant::CarriedEntry> x_carried(n_tok * quant::i8_max_carried(shape.n_cols));
   std::vector<std::uint32_t> x_n_carried(n_tok);
   const quant::PanelsI8 w{shape, codes.data(), scales.data()};
   const quant::ActivationsI8 x{shape.n_cols,     quant::i8_width(n_tok), x_codes.data(),     x_scales.data(),

@@ -14,6 +14,7 @@
 #include "quant/float16.h"
 #include "quant/q8_0.h"
 #include "simd/kernels.h"
+#include "tests/bench/int8_operands.h"
 #include "tests/bench/rows.h"
 #if defined(RUNNEL_BENCH_BLAS)
 #include <cblas.h>
@@ -113,6 +114,64 @@ void bench_matmul(benchmark::State& state, decltype(Kernels::matmul_panels) fn) 
     std::memset(y.data(), 0, y.size() * sizeof(float));
     fn(y.data(), shape.n_rows, x.data(), shape.n_cols, shape.n_tok, panels.data(), shape.n_rows,
        shape.n_cols);
+    benchmark::ClobberMemory();
+  }
+  set_flops(state, shape.flops());
+}
+
+std::vector<F16> random_f16(size_t n) {
+  std::vector<F16> w;
+  for (const float v : random_floats(n)) w.push_back(make<F16>(v));
+  return w;
+}
+
+// From F16 weights, a block of so many rows and columns after the other: laying them out is part of it.
+constexpr size_t block_rows = 256, block_cols = 512;
+template <class Work>
+void for_each_block(const MatmulShape& shape, Work work) {
+  for (size_t r = 0; r < shape.n_rows; r += block_rows) {
+    for (size_t c = 0; c < shape.n_cols; c += block_cols) work(r, c);
+  }
+}
+
+void bench_f16_floats(benchmark::State& state, const Kernels& k) {
+  MatmulShape shape;
+  shape.n_tok = static_cast<size_t>(state.range(0));
+  const std::vector<F16> w = random_f16(shape.n_rows * shape.n_cols);
+  const std::vector<float> x = random_floats(shape.n_tok * shape.n_cols);
+  std::vector<float> panels(block_rows * block_cols);
+  std::vector<float> y(shape.n_tok * shape.n_rows);
+  for (auto _ : state) {
+    std::memset(y.data(), 0, y.size() * sizeof(float));
+    for_each_block(shape, [&](size_t r, size_t c) {
+      for (size_t i = 0; i < block_rows; i += simd::panel_rows) {
+        k.pack_panel_f16(panels.data() + i * block_cols, w.data() + (r + i) * shape.n_cols + c, shape.n_cols,
+                         simd::panel_rows, block_cols);
+      }
+      k.matmul_panels(y.data() + r, shape.n_rows, x.data() + c, shape.n_cols, shape.n_tok, panels.data(),
+                      block_rows, block_cols);
+    });
+    benchmark::ClobberMemory();
+  }
+  set_flops(state, shape.flops());
+}
+
+void bench_f16_words(benchmark::State& state, const Kernels& k) {
+  MatmulShape shape;
+  shape.n_tok = static_cast<size_t>(state.range(0));
+  const std::vector<F16> w = random_f16(shape.n_rows * shape.n_cols);
+  const BasicActivations<std::int16_t> a(shape.n_cols, shape.n_tok, 0);
+  const quant::ShapeI16 block{block_rows, block_cols};
+  std::vector<std::int16_t> codes(block.n_codes());
+  std::vector<std::uint16_t> scales(block.n_scales());
+  std::vector<float> y(shape.n_tok * shape.n_rows);
+  for (auto _ : state) {
+    std::memset(y.data(), 0, y.size() * sizeof(float));
+    k.quantize_i16(a.rows, a.x.data(), shape.n_cols, shape.n_tok);
+    for_each_block(shape, [&](size_t r, size_t c) {
+      k.pack_i16_f16({block, codes.data(), scales.data()}, w.data() + r * shape.n_cols + c, shape.n_cols);
+      k.matmul_i16(y.data() + r, shape.n_rows, a.rows, c, shape.n_tok, {block, codes.data(), scales.data()});
+    });
     benchmark::ClobberMemory();
   }
   set_flops(state, shape.flops());
@@ -254,6 +313,15 @@ void register_row(const std::string& isa, const Kernels& k) {
       ->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark(name("peak_f32").c_str(), bench_peak, k.peak_f32);
   benchmark::RegisterBenchmark(name("peak_i8").c_str(), bench_peak, k.peak_i8);
+  benchmark::RegisterBenchmark(name("peak_i16").c_str(), bench_peak, k.peak_i16);
+  const auto product = [&](const char* kernel, auto bench) {
+    benchmark::RegisterBenchmark(name(kernel).c_str(), [k, bench](benchmark::State& s) { bench(s, k); })
+        ->Unit(benchmark::kMillisecond)
+        ->Arg(256)
+        ->Arg(8);
+  };
+  product("f16_floats", bench_f16_floats);
+  product("f16_words", bench_f16_words);
   matvec("matvec_f32", [k](benchmark::State& s) { bench_matvec<float>(s, k.matvec_f32, n_cols * 4); });
   matvec("matvec_f16", [k](benchmark::State& s) { bench_matvec<F16>(s, k.matvec_f16, n_cols * 2); });
   matvec("matvec_bf16", [k](benchmark::State& s) { bench_matvec<BF16>(s, k.matvec_bf16, n_cols * 2); });

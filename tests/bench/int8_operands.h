@@ -34,18 +34,19 @@ struct Matrix {
   }
 };
 
-struct Activations {
+template <class Code>
+struct BasicActivations {
   std::vector<float> x;
-  AlignedVector<std::int8_t> codes;
+  AlignedVector<Code> codes;
   AlignedVector<float> scales;
   AlignedVector<std::int32_t> offsets;
-  std::vector<quant::CarriedI8> carried;
+  std::vector<quant::CarriedEntry> carried;
   std::vector<std::uint32_t> n_carried;
   std::vector<float> maxima;
-  quant::ActivationsI8 rows;
+  quant::Activations<Code> rows;
 
   // n_massive of the entries of each row are far above the rest.
-  Activations(size_t n, size_t n_tok, size_t n_massive)
+  BasicActivations(size_t n, size_t n_tok, size_t n_massive)
       : x(n * n_tok),
         codes(quant::i8_room(n_tok) * quant::i8_padded(n)),
         scales(quant::i8_room(n_tok) * quant::i8_blocks(n)),
@@ -69,5 +70,6 @@ struct Activations {
     }
   }
 };
+using Activations = BasicActivations<std::int8_t>;
 
 }  // namespace runnel::bench

@@ -93,6 +93,8 @@ class Bench(e2e.TestCase):
         report = self.bench(e2e.DEMO, "-t", "1")
         self.assertEqual((report["type"], report["synthetic"]), ("F16", False))
         run = report["runs"][0]
+        self.assertIn(run["prefill"]["limited_by"], ("int16 multiply-adds", "f32 multiply-adds"))  # by the processor
+        run = self.bench(e2e.DEMO, "-t", "1", "--isa", "scalar")["runs"][0]
         self.assertEqual(run["prefill"]["limited_by"], "f32 multiply-adds")
         self.assertNotIn("decode_at_depth", run)
 
@@ -105,7 +107,7 @@ class Bench(e2e.TestCase):
 
     def test_for_people(self):
         text = self.succeed("bench", "--shape", SHAPE, "--depth", "40", *QUICK).out.decode()
-        for word in (SHAPE, "F16", "prompt of 16", "decode at 40", "f32 multiply-adds", "read bandwidth", "GB/s"):
+        for word in (SHAPE, "F16", "prompt of 16", "decode at 40", "multiply-adds", "read bandwidth", "GB/s"):
             self.assertIn(word, text)
 
     def test_bad_arguments(self):

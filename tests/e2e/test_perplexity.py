@@ -37,6 +37,12 @@ class Perplexity(e2e.TestCase):
         self.assertAlmostEqual(math.exp(nll), report["ppl"], places=6)
         self.assertEqual(report["n_scored"], report["n_tokens"] // 64 * 31)
 
+    def demo_f32(self):
+        """Multiplied in floats, whether by batch or token by token."""
+        path = self.folder / "demo-f32.gguf"
+        self.succeed("quantize", e2e.DEMO, path, "--type", "f32")
+        return path
+
     def test_a_text_that_starts_over(self):
         path = self.write("text", STORY)
         report = self.perplexity(
@@ -53,7 +59,7 @@ class Perplexity(e2e.TestCase):
 
     def test_tokens_one_by_one(self):
         path = self.write("text", STORY)
-        arguments = (e2e.DEMO, "-f", path, "--stream", "--window", 28, "--max-tokens", 600, "--cache", "f32")
+        arguments = (self.demo_f32(), "-f", path, "--stream", "--window", 28, "--max-tokens", 600, "--cache", "f32")
         together, timed = self.perplexity(*arguments), self.perplexity(*arguments, "--latency", "--buckets", 3)
         self.assertAlmostEqual(together["nll"], timed["nll"], places=4)
         self.assertNotIn("latency", together)
@@ -88,7 +94,7 @@ class Perplexity(e2e.TestCase):
             self.assertEqual([nll is None for nll in line["bucket_nll"]], [False, True, False, True])
         # While nothing has left the window, all lines read the same tokens.
         full = self.perplexity(
-            *(e2e.DEMO, "-f", path, "--compare", "--window", 60, "--tokens", 65, "--every", 1, "--cache", "f32")
+            *(self.demo_f32(), "-f", path, "--compare", "--window", 60, "--tokens", 65, "--every", 1, "--cache", "f32")
         )
         self.assertEqual(full["n_scored"], 1)
         nll = {line["name"]: line["nll"] for line in full["lines"]}

@@ -44,6 +44,11 @@ class Int8Quality : public testing::Test {
     return chunks_of(model_, text(100'000, n * n_chunk * 6), n_chunk, n);
   }
 
+  static void convert(const std::string& in, const std::string& out, const char* type) {
+    const auto done = quantize(in, out, {type, {}, {}}, {});
+    ASSERT_TRUE(done) << done.error().message;
+  }
+
   // llama.cpp's arithmetic: weights and activations in blocks of 32 with an f16 scale.
   ModelRun q8_0(const std::string& in) const {
     const ChangeRow block = [](float* row, std::size_t n) { round_to_int8(row, n, 32, true); };
@@ -112,6 +117,27 @@ TEST_F(Int8Quality, massive_activations_cost_little) {
     EXPECT_TRUE(figures.finite) << k;
     if (k == 0) at_0 = figures.kl;
     EXPECT_LT(figures.kl, 1.5 * at_0) << k;
+  }
+}
+
+// F16 weights may be multiplied in words (quant/i16.h): held against activations in f16, which llama.cpp
+// multiplies them with, and which end beyond 65,504.
+TEST_F(Int8Quality, words_are_as_good_as_f16) {
+  const auto test_chunks = chunks(6);
+  convert(model_, path("f16"), "f16");
+  convert(path("f16"), path("f32"), "f32");
+  for (const double k : {0.0, 1e3, 1e6, 1e9}) {
+    ModelRun original{path("f32"), {}}, own{path("f16"), {}};
+    original.changes.stream_factor = own.changes.stream_factor = k;
+    const Figures figures = compare(original, own, test_chunks);
+    EXPECT_TRUE(figures.finite) << k;
+    EXPECT_LT(figures.kl, 2e-6) << k;
+    if (k != 0) continue;
+    ModelRun rounded{path("f32"), {}};
+    rounded.changes.reads = round_to_f16;
+    const Figures bar = compare(original, rounded, test_chunks);
+    std::printf("mean KL of words %.3g, of activations in f16 %.3g\n", figures.kl, bar.kl);
+    EXPECT_LT(figures.kl, bar.kl);
   }
 }
 

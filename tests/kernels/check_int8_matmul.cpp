@@ -39,7 +39,7 @@ struct Operands {
   Guarded<std::int8_t> x_codes;
   Guarded<float> x_scales;
   Guarded<std::int32_t> x_offsets;
-  Guarded<quant::CarriedI8> x_carried;
+  Guarded<quant::CarriedEntry> x_carried;
   Guarded<std::uint32_t> x_n_carried;
   Guarded<float> x_maxima;
   quant::PanelsI8 w;

@@ -40,5 +40,6 @@ void check_read_words(const Kernels& kernels, Report& report) {
 
 void check_peak_f32(const Kernels& kernels, Report& report) { check_count(kernels.peak_f32, report); }
 void check_peak_i8(const Kernels& kernels, Report& report) { check_count(kernels.peak_i8, report); }
+void check_peak_i16(const Kernels& kernels, Report& report) { check_count(kernels.peak_i16, report); }
 
 }  // namespace runnel::simd

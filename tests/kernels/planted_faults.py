@@ -33,7 +33,7 @@ FAULTS = [
     ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "if (end_whole < end) add(end_whole, tile.last_steps());", "", "matmul_i8"),
     ("avx2 avx512vnni i8mm", "simd/int8/matmul.h", "i < n_carried; ++i", "i + 1 < n_carried; ++i", "matmul_i8"),
     ("avx512vnni neon", "simd/int8/matmul.h", "index % quant::i8_step_cols)", "0)", "matmul_i8"),  # another column
-    ("avx2 avx512vnni", "simd/int8/matmul.h", "std::copy_n(copy[t], n_rows,", "std::copy_n(copy[t], whole,", "matmul_i8"),
+    ("avx2 avx512vnni", "simd/tiles.h", "std::copy_n(copy[t], n_rows,", "std::copy_n(copy[t], whole,", "matmul_i8"),
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "I32(block.offset(t))", "I32(0)", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "0x80808080u", "0x7f7f7f7fu", "matmul_i8"),
@@ -65,7 +65,7 @@ FAULTS = [
     ("amx", "simd/int8/attention_amx.h", "_tile_loadd(6, p.from(step),", "_tile_loadd(6, p.from(first),", "mix_i8"),
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (tile.is_first()) {", "if (true) {", "matmul_i8"),  # stretches
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (!tile.is_last()) return;", "", "matmul_i8"),
-    ("avx512vnni", "simd/int8/matmul.h", "if (!is_whole && !is_first) {", "if (false) {", "matmul_i8"),
+    ("avx512vnni", "simd/tiles.h", "if (!is_whole && !is_first) {", "if (false) {", "matmul_i8"),
     ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "(y + i * panel_rows, y_stride, tile, n_tok,", "(y, y_stride, tile, n_tok,",
      "matmul_i8"),  # a few tokens
     ("avx2 avx512vnni", "simd/int8/matmul.h", ".y_panel_stride = n_each * panel_rows", ".y_panel_stride = panel_rows",
@@ -125,6 +125,21 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/vec.h", "? lanes + i : i + square", "? lanes + i : i", "pack_panel_bf16"),
     ("avx512", "simd/float/matmul.h", "std::copy_n(tile + t * panel_rows, n_rows,", "std::copy_n(tile + t * panel_rows, panel_rows,",
      "matmul_panels"),
+    ("avx2 avx512vnni", "simd/int16/matmul.h", "fmadd(to_float(I32((Words)dots[t][v])), scale, sums[t][v])",
+     "to_float(I32((Words)dots[t][v])) * scale + sums[t][v]", "matmul_i16"),  # rounded twice
+    ("avx2 avx512", "simd/int16/matmul.h", "v % panel_vecs, begin / group_blocks)", "v % panel_vecs, 0)", "matmul_i16"),
+    ("avxvnni avx512vnni", "simd/int16/matmul.h", "tile.w.shape.n_cols) continue;", "tile.x.n_cols) continue;", "matmul_i16"),
+    ("avx2 avx512vnni", "simd/int16/matmul.h", "(two << 16) >> 16 : two >> 16", "two >> 16 : (two << 16) >> 16", "matmul_i16"),
+    ("avx2 avx512vnni", "simd/int16/matmul.h", "const size_t place = x.place(first_block + b) + t;", "const size_t place = x.place(b) + t;",
+     "matmul_i16"),  # other columns
+    ("avx512vnni", "simd/int16/matmul.h", "whole ? panels.shape.panel_codes() : 0", "panels.shape.panel_codes()", "matmul_i16"),
+    ("avx2 avx512", "simd/int16/matmul.h", "add_pairs(dots[t][v], w[v], x)", "add_pairs(PairSums{}, w[v], x)", "matmul_i16"),
+    ("avx2 avx512", "simd/int16/pack.h", "(i % 4 < 2 ? 0 : lanes / 2) + i / 4 * 2 + i % 2", "i", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "row[c] & 0x7fff", "row[c]", "pack_i16_bf16"),  # of the negative ones
+    ("avx2 avx512", "simd/int16/pack.h", "inverses[row + r] == 0.0f", "false", "pack_i16_f16"),  # numbers that are not finite
+    ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows || col >= n_cols", "row >= n_rows", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_carry_ratio", "quant::i8_carry_ratio", "quantize_i16"),
+    ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_block * sizeof *out.codes", "quant::i16_block", "quantize_i16"),
     ("avx512", "simd/int8/quantize_vector.h", "i / side * y_stride + i % side", "i * y_stride", "quantize_vector"),
 ]
 

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "lib/model.h"
+#include "lib/quantize/quantize.h"
 #include "lib/synth/synthetic_file.h"
 #include "quant/tensor_type.h"
+#include "tests/support/folder.h"
 #include "tests/support/paths.h"
 
 namespace runnel::test {
@@ -30,6 +32,19 @@ inline std::shared_ptr<const Model> open_file(const std::string& path) {
   auto model = Model::open(path, {});
   if (!model) throw std::runtime_error(model.error().message);
   return *model;
+}
+
+// The bundled model in F32. Its own F16 weights are multiplied in rounded activations by some kernels
+// (quant/i16.h), which is no error of the stream.
+inline const std::string& demo_model_f32() {
+  static const Folder folder;
+  static const std::string path = [] {
+    std::string out = folder.file("demo-f32.gguf");
+    const auto done = quantize(demo_model(), out, {"f32", {}, {}}, {});
+    if (!done) throw std::runtime_error(done.error().message);
+    return out;
+  }();
+  return path;
 }
 
 inline std::shared_ptr<const Model> golden(const std::string& name) {

@@ -193,7 +193,7 @@ TEST(ChatTurns, every_form_stays_well_formed) {
 }
 
 TEST(ChatTurns, logits_are_those_of_the_definition) {
-  const auto model = open_file(demo_model());
+  const auto model = open_file(demo_model_f32());
   Settings settings = greedy(46);
   settings.cache = CacheType::f32;
   Talk talk(model, settings, "Be kind and brief.");

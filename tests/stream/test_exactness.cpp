@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The bundled model, 5,000 tokens.
 TEST(Exactness, bundled_model) {
-  const auto model = open_file(demo_model());
+  const auto model = open_file(demo_model_f32());
   auto tokens = random_tokens(5000, model->shape().n_vocab);
   tokens[0] = model->tokenizer()->bos();
   Settings settings;

@@ -13,6 +13,7 @@
 #include "lib/forward.h"
 #include "lib/io/gguf_writer.h"
 #include "lib/session.h"
+#include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"
@@ -139,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(families, FarPositions,
                            return name;
                          });
 
-TEST(FarPositionsOfTheBundledModel, are_exact_to_the_definition) { expect_exact(demo_model()); }
+TEST(FarPositionsOfTheBundledModel, are_exact_to_the_definition) { expect_exact(demo_model_f32()); }
 
 // ---- every way to scale the rotation, on the bundled model's weights
 
@@ -155,8 +156,8 @@ void require(Result<void> result) {
 }
 
 void write_scaled(const std::string& path, const Scaling& scaling) {
-  const auto file = GgufFile::open(demo_model());
-  auto writer = GgufWriter::create(path, {demo_model()});
+  const auto file = GgufFile::open(demo_model_f32());
+  auto writer = GgufWriter::create(path, {demo_model_f32()});
   for (const auto& [key, value] : file->metadata()) require(writer->add(key, value));
   scaling.add_keys(*writer);
   for (const GgufTensor& t : file->tensors())
@@ -191,7 +192,7 @@ TEST_P(ScaledRotation, is_the_same_far_from_the_start) {
   const std::vector<Token> tokens = random_tokens(*model);
   const std::size_t n_vocab = model->shape().n_vocab;
   const std::vector<float> near = logits_from(*model, tokens, size.n_prefix);
-  EXPECT_GT(worst_error(logits_from(*open(demo_model()), tokens, size.n_prefix), near, n_vocab), 1e-5)
+  EXPECT_GT(worst_error(logits_from(*open(demo_model_f32()), tokens, size.n_prefix), near, n_vocab), 1e-5)
       << "the scaling changes nothing";
   for (const std::int64_t position : far_positions) {
     const double error = worst_error(logits_from(*model, tokens, position), near, n_vocab);

@@ -46,12 +46,13 @@ class Product {
   std::vector<float> run(std::size_t n_threads) const {
     const simd::Kernels kernels = best_kernels();
     std::vector<float> y(case_.n_tok * y_stride(), untouched);
-    std::vector<LinearScratch> scratch(n_threads, LinearScratch(kinds(), case_.n_cols));
+    std::vector<LinearScratch> scratch(n_threads, LinearScratch(kinds(), kernels, case_.n_cols));
     Int8Buffer int8(case_.n_tok, case_.n_cols);
-    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8)};
+    WordsBuffer words(case_.n_tok, case_.n_cols);
+    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8), in_words(kernels, words)};
     Team team(n_threads);
     team.run([&](Thread& thread) {
-      thread.share(shared_rows({&linear_}, case_.n_tok, thread.count()), [&](const Piece& piece) {
+      thread.share(shared_rows(kernels, {&linear_}, case_.n_tok, thread.count()), [&](const Piece& piece) {
         multiply(kernels, scratch[thread.index()], linear_, piece.items, linear_.begin_of(piece.next), x,
                  {y.data(), y_stride()}, case_.n_tok);
       });
@@ -71,17 +72,19 @@ class Product {
     Linear packed = linear_;
     packed.packed = {shape, codes.data(), scales.data()};
     std::vector<float> y(case_.n_tok * y_stride(), untouched);
-    LinearScratch scratch({}, 0);
+    LinearScratch scratch({}, kernels, 0);
     Int8Buffer int8(case_.n_tok, case_.n_cols);
-    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8)};
+    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8), {}};
     multiply(kernels, scratch, packed, {0, case_.n_rows}, nullptr, x, {y.data(), y_stride()}, case_.n_tok);
     return y;
   }
 
   bool reads_int8() const { return case_.n_tok >= kinds().int8_from(); }
+  bool reads_words() const { return case_.n_tok >= kinds().words_from(best_kernels()); }
   // That activations are rounded to at most, between zero and the largest.
   double steps() const {
     if (reads_int8()) return 127;
+    if (reads_words()) return quant::i16_most;
     return case_.type == quant::TensorType::q8_0 ? simd::factor_steps
                                                  : std::numeric_limits<double>::infinity();
   }
@@ -89,16 +92,20 @@ class Product {
   void expect_right(const std::vector<float>& y) const {
     for (std::size_t t = 0; t < case_.n_tok; ++t) {
       for (std::size_t r = 0; r < case_.n_rows; ++r) {
-        double sum = 0, mass = 0, weights = 0, max = 0;
+        double sum = 0, mass = 0, weights = 0, max = 0, max_weight = 0, inputs = 0;
         for (std::size_t c = 0; c < case_.n_cols; ++c) {
           const auto w = static_cast<double>(weights_[r * case_.n_cols + c]);
           const auto x = static_cast<double>(x_[t * x_stride() + c]);
           sum += w * x;
           mass += std::fabs(w * x);
           weights += std::fabs(w);
+          inputs += std::fabs(x);
+          max_weight = std::max(max_weight, std::fabs(w));
           max = std::max(max, std::fabs(x));
         }
-        const double rounding = max / steps() / 2 * weights;
+        // Weights in words have 13 bits below a power of two that is at most twice the largest of them.
+        const double rounding =
+            max / steps() / 2 * weights + (reads_words() ? max_weight * 0x1p-13 * inputs : 0.0);
         const double exact = 0.5 * sum + static_cast<double>(bias_[r]);
         ASSERT_NEAR(static_cast<double>(y[t * y_stride() + r]), exact,
                     1e-7 * static_cast<double>(case_.n_cols) * mass + 0.5 * rounding + 1e-6)
@@ -124,6 +131,11 @@ class Product {
   quant::ActivationsI8 quantized(const simd::Kernels& kernels, Int8Buffer& buffer) const {
     const quant::ActivationsI8 x = buffer.of(case_.n_tok, case_.n_cols);
     kernels.quantize_i8(x, x_.data(), x_stride(), case_.n_tok);
+    return x;
+  }
+  quant::ActivationsI16 in_words(const simd::Kernels& kernels, WordsBuffer& buffer) const {
+    const quant::ActivationsI16 x = buffer.of(case_.n_tok, case_.n_cols);
+    kernels.quantize_i16(x, x_.data(), x_stride(), case_.n_tok);
     return x;
   }
   std::size_t x_stride() const { return case_.n_cols + 3; }
@@ -186,6 +198,8 @@ TEST(Linear, ColumnsThatFillNoBlock) {
 
 // An odd panel would be multiplied beside a copy of itself.
 TEST(Linear, PiecesAreWholeTiles) {
+  const simd::IsaRow* row = nullptr;
+  const simd::Kernels kernels = simd::select("scalar", 0, &row);
   Linear w;
   w.type = &quant::type_info(TensorType::q8_0);
   const std::byte some{};
@@ -193,14 +207,14 @@ TEST(Linear, PiecesAreWholeTiles) {
   w.n_rows = 4096;
   w.n_cols = 2048;
   for (const std::size_t n_tok : Sizes{1, 2, 512}) {
-    const SharedWork work = shared_rows({&w}, n_tok, 2);
+    const SharedWork work = shared_rows(kernels, {&w}, n_tok, 2);
     EXPECT_EQ(work.n, w.n_rows);
     EXPECT_EQ(work.n_pieces, 8u);  // of half a megabyte and less
     EXPECT_EQ(work.multiple, simd::panel_rows);
     EXPECT_EQ(work.piece_multiple, 4 * simd::panel_rows);
   }
-  EXPECT_EQ(shared_rows({&w, &w}, 1, 17).n_pieces, 2u);  // two times half a megabyte a thread
-  EXPECT_EQ(shared_rows({&w}, 1, 17).n_pieces, 1u);      // so little that nobody else begins with it
+  EXPECT_EQ(shared_rows(kernels, {&w, &w}, 1, 17).n_pieces, 2u);  // two times half a megabyte a thread
+  EXPECT_EQ(shared_rows(kernels, {&w}, 1, 17).n_pieces, 1u);      // so little that nobody else begins with it
 }
 
 }  // namespace

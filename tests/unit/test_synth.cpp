@@ -287,16 +287,22 @@ TEST(SpeedLimits, AreMeasured) {
   const Result<double> read = measure_read(*model, on_threads(1));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_GT(*read, 1e7);
-  for (const Arithmetic arithmetic : {Arithmetic::f32, Arithmetic::i8}) {
+  for (const Arithmetic arithmetic : {Arithmetic::f32, Arithmetic::i8, Arithmetic::i16}) {
     const Result<double> peak = measure_peak(arithmetic, on_threads(1));
     ASSERT_TRUE(peak) << peak.error().message;
     EXPECT_GT(*peak, 1e7);
     EXPECT_LT(*peak, 1e13);  // a loop that the compiler did away with would be beyond
   }
+  Settings plain = on_threads(1);
+  plain.isa = "scalar";
+  EXPECT_EQ(*prompt_arithmetic(*model, plain), Arithmetic::f32);
+  EXPECT_EQ(*prompt_arithmetic(*make(*find_synth_shape("stories260k"), TensorType::q8_0), plain),
+            Arithmetic::i8);
   Settings unknown = on_threads(1);
   unknown.isa = "abacus";
   EXPECT_FALSE(measure_peak(Arithmetic::f32, unknown));
   EXPECT_FALSE(measure_read(*model, unknown));
+  EXPECT_FALSE(prompt_arithmetic(*model, unknown));
 }
 
 }  // namespace

@@ -458,9 +458,15 @@ RUNNEL_API runnel_status runnel_measure_read(const runnel_model* model, const ru
                                              double* bytes_per_second);
 
 typedef enum runnel_arithmetic {
-  RUNNEL_F32, /* fused multiply-adds */
-  RUNNEL_INT8 /* products of int8 added up in int32 */
+  RUNNEL_F32,  /* fused multiply-adds */
+  RUNNEL_INT8, /* products of int8 added up in int32 */
+  RUNNEL_INT16 /* products of int16 added up in int32 */
 } runnel_arithmetic;
+
+/* That of most of the model's weight matrices with a prompt of many tokens, with the config's "isa". */
+RUNNEL_API runnel_status runnel_model_prompt_arithmetic(const runnel_model* model,
+                                                        const runnel_config* config,
+                                                        runnel_arithmetic* arithmetic);
 
 /* Multiply-adds a second, on registers alone. */
 RUNNEL_API runnel_status runnel_measure_peak(runnel_arithmetic arithmetic, const runnel_config* config,

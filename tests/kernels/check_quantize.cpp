@@ -1,5 +1,5 @@
-// Activations to int8: every code, scale, offset and carried entry is compared with the definition in
-// quant/i8.h and kernels.h, written down here with sorted lists.
+// Activations to int8 and to words: every code, scale, offset and carried entry is compared with the
+// definition in quant/i8.h, quant/i16.h and kernels.h, written down here with sorted lists.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,21 +10,38 @@
 namespace runnel::simd {
 namespace {
 
-using quant::CarriedI8;
+using quant::CarriedEntry;
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
-struct Expected {
-  std::vector<std::int8_t> codes;
-  std::vector<float> scales;
-  std::vector<std::int32_t> offsets;
-  std::vector<CarriedI8> carried;
+// What differs.
+template <class Code>
+struct Rule;
+template <>
+struct Rule<std::int8_t> {
+  static constexpr float most = 127.0f, carry_ratio = 2.5f;
+  static constexpr int offset = -128;  // times each code
+  static constexpr auto kernel = &Kernels::quantize_i8;
+};
+template <>
+struct Rule<std::int16_t> {
+  static constexpr float most = 8191.0f, carry_ratio = 8.0f;
+  static constexpr int offset = 0;
+  static constexpr auto kernel = &Kernels::quantize_i16;
 };
 
-// The entries above 2.5 times the lower median of the block maxima; of too many the largest, of equals the
-// first.
-std::vector<CarriedI8> expected_carried(const float* x, std::size_t n) {
+template <class Code>
+struct Expected {
+  std::vector<Code> codes;
+  std::vector<float> scales;
+  std::vector<std::int32_t> offsets;
+  std::vector<CarriedEntry> carried;
+};
+
+// The entries above so many times the lower median of the block maxima; of too many the largest, of equals
+// the first.
+std::vector<CarriedEntry> expected_carried(const float* x, std::size_t n, float ratio) {
   std::vector<float> maxima;
   for (std::size_t i = 0; i < n; i += quant::i8_block) {
     float max = 0.0f;
@@ -32,50 +49,54 @@ std::vector<CarriedI8> expected_carried(const float* x, std::size_t n) {
     maxima.push_back(max);
   }
   std::sort(maxima.begin(), maxima.end());
-  const float threshold = 2.5f * maxima[(maxima.size() - 1) / 2];
-  std::vector<CarriedI8> all;
+  const float threshold = ratio * maxima[(maxima.size() - 1) / 2];
+  std::vector<CarriedEntry> all;
   for (std::size_t i = 0; i < n; ++i) {
     if (std::fabs(x[i]) > threshold) all.push_back({static_cast<std::uint32_t>(i), x[i]});
   }
-  std::stable_sort(all.begin(), all.end(), [](const CarriedI8& a, const CarriedI8& b) {
+  std::stable_sort(all.begin(), all.end(), [](const CarriedEntry& a, const CarriedEntry& b) {
     return std::fabs(a.value) > std::fabs(b.value);
   });
   all.resize(std::min(all.size(), std::max(std::size_t{4}, n / 256)));
-  std::sort(all.begin(), all.end(), [](const CarriedI8& a, const CarriedI8& b) { return a.index < b.index; });
+  std::sort(all.begin(), all.end(),
+            [](const CarriedEntry& a, const CarriedEntry& b) { return a.index < b.index; });
   return all;
 }
 
-Expected expected_row(const float* x, std::size_t n) {
+template <class Code>
+Expected<Code> expected_row(const float* x, std::size_t n) {
   const std::size_t n_blocks = (n + 31) / 32;
-  Expected e{std::vector<std::int8_t>(n_blocks * 32),
-             std::vector<float>(n_blocks),
-             std::vector<std::int32_t>(n_blocks),
-             {}};
+  Expected<Code> e{std::vector<Code>(n_blocks * 32),
+                   std::vector<float>(n_blocks),
+                   std::vector<std::int32_t>(n_blocks),
+                   {}};
   if (n == 0) return e;
   if (!std::all_of(x, x + n, [](float v) { return std::isfinite(v); })) {
     std::fill(e.scales.begin(), e.scales.end(), nan);
     return e;
   }
-  e.carried = expected_carried(x, n);
+  e.carried = expected_carried(x, n, Rule<Code>::carry_ratio);
   std::vector<float> rest(x, x + n);
   rest.resize(n_blocks * 32);
-  for (const CarriedI8& c : e.carried) rest[c.index] = 0.0f;
+  for (const CarriedEntry& c : e.carried) rest[c.index] = 0.0f;
   for (std::size_t b = 0; b < n_blocks; ++b) {
     float max = 0.0f;
     for (std::size_t i = b * 32; i < b * 32 + 32; ++i) max = std::max(max, std::fabs(rest[i]));
     if (max < 0x1p-100f) continue;
-    e.scales[b] = max / 127.0f;
-    const float inverse = 127.0f / max;
+    e.scales[b] = max / Rule<Code>::most;
+    const float inverse = Rule<Code>::most / max;
     for (std::size_t i = b * 32; i < b * 32 + 32; ++i) {
-      e.codes[i] = static_cast<std::int8_t>(std::nearbyint(rest[i] * inverse));
-      e.offsets[b] -= 128 * e.codes[i];
+      e.codes[i] = static_cast<Code>(std::nearbyint(rest[i] * inverse));
+      e.offsets[b] += Rule<Code>::offset * e.codes[i];
     }
   }
   return e;
 }
 
 // got: one token.
-void compare_row(const Expected& e, const quant::ActivationsI8& got, const char* what, Report& report) {
+template <class Code>
+void compare_row(const Expected<Code>& e, const quant::Activations<Code>& got, const char* what,
+                 Report& report) {
   const std::size_t n = got.n_cols;
   const std::size_t n_blocks = quant::i8_blocks(n);
   for (std::size_t i = 0; i < quant::i8_padded(n); ++i) {
@@ -87,7 +108,8 @@ void compare_row(const Expected& e, const quant::ActivationsI8& got, const char*
     const bool poisoned = std::isnan(e.scales[b]);
     report.expect(poisoned ? std::isnan(got.scales[place]) : same_bits(&got.scales[place], &e.scales[b], 1),
                   "%s, n %zu: scale of block %zu", what, n, b);
-    report.expect(got.offsets[place] == e.offsets[b], "%s, n %zu: offset of block %zu", what, n, b);
+    report.expect(Rule<Code>::offset == 0 || got.offsets[place] == e.offsets[b],
+                  "%s, n %zu: offset of block %zu", what, n, b);
   }
   report.expect(*got.n_carried == e.carried.size(), "%s, n %zu: %u carried, not %zu", what, n, *got.n_carried,
                 e.carried.size());
@@ -98,32 +120,33 @@ void compare_row(const Expected& e, const quant::ActivationsI8& got, const char*
 }
 
 // rows: n_tok of n numbers each.
+template <class Code>
 void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::size_t n, std::size_t n_tok,
                 const char* what, Report& report) {
   const std::size_t stride = n + n % 3;
   Guarded<float> x(n_tok == 0 ? 0 : (n_tok - 1) * stride + n);
   const std::size_t room = quant::i8_room(n_tok);
-  Guarded<std::int8_t> codes(room * quant::i8_padded(n));
+  Guarded<Code> codes(room * quant::i8_padded(n));
   Guarded<float> scales(room * quant::i8_blocks(n));
   Guarded<std::int32_t> offsets(room * quant::i8_blocks(n));
-  Guarded<CarriedI8> carried(n_tok * quant::i8_max_carried(n));
+  Guarded<CarriedEntry> carried(n_tok * quant::i8_max_carried(n));
   Guarded<std::uint32_t> n_carried(n_tok);
   Guarded<float> maxima(n_tok * quant::i8_blocks(n));
   for (std::size_t t = 0; t < n_tok; ++t) std::copy_n(rows.data() + t * n, n, x.data() + t * stride);
-  const quant::ActivationsI8 out{n,
-                                 quant::i8_width(n_tok),
-                                 codes.data(),
-                                 scales.data(),
-                                 offsets.data(),
-                                 carried.data(),
-                                 n_carried.data(),
-                                 maxima.data()};
-  kernels.quantize_i8(out, x.data(), stride, n_tok);
+  const quant::Activations<Code> out{n,
+                                     quant::i8_width(n_tok),
+                                     codes.data(),
+                                     scales.data(),
+                                     Rule<Code>::offset == 0 ? nullptr : offsets.data(),
+                                     carried.data(),
+                                     n_carried.data(),
+                                     maxima.data()};
+  (kernels.*Rule<Code>::kernel)(out, x.data(), stride, n_tok);
   report.expect(codes.intact() && scales.intact() && offsets.intact() && carried.intact() &&
                     n_carried.intact() && maxima.intact(),
                 "%s, n %zu: wrote before an array", what, n);
   for (std::size_t t = 0; t < n_tok; ++t)
-    compare_row(expected_row(rows.data() + t * n, n), out.tokens(t), what, report);
+    compare_row(expected_row<Code>(rows.data() + t * n, n), out.tokens(t), what, report);
 }
 
 using Make = float (*)(Random& random, std::size_t i, std::size_t n);
@@ -132,6 +155,17 @@ struct Kind {
   const char* name;
   Make make;
 };
+
+template <class Rule>
+float at_threshold(Random& random, std::size_t i, std::size_t) {
+  if (i / 32 % 3 != 1) return i % 32 == 0 ? 1.0f : random.uniform();
+  return random.bits() % 8 != 0 ? Rule::carry_ratio : std::nextafter(Rule::carry_ratio, 10.0f);
+}
+template <class Rule>
+float ties(Random& random, std::size_t i, std::size_t) {
+  const auto most = static_cast<std::uint32_t>(Rule::most);
+  return i % 32 == 7 ? -Rule::most : static_cast<float>(random.bits() % (2 * most - 1)) - Rule::most + 0.5f;
+}
 
 constexpr Kind kinds[] = {
     {"uniform", [](Random& r, std::size_t, std::size_t) { return r.uniform(); }},
@@ -151,19 +185,16 @@ constexpr Kind kinds[] = {
      [](Random& r, std::size_t, std::size_t) {
        return static_cast<float>(r.bits() % 64 == 0 ? 4 + r.bits() % 3 : r.bits() % 2);
      }},
-    // In most blocks 1 is the largest: 2.5 is not carried, the next number is.
-    {"at the threshold",
-     [](Random& r, std::size_t i, std::size_t) {
-       if (i / 32 % 3 != 1) return i % 32 == 0 ? 1.0f : r.uniform();
-       return r.bits() % 8 != 0 ? 2.5f : std::nextafter(2.5f, 3.0f);
-     }},
+    // In most blocks 1 is the largest: the threshold is not carried, the next number is.
+    {"at the threshold", at_threshold<Rule<std::int8_t>>},
+    {"at the threshold of words", at_threshold<Rule<std::int16_t>>},
     {"zeros", [](Random&, std::size_t, std::size_t) { return 0.0f; }},
     {"minus zeros", [](Random&, std::size_t, std::size_t) { return -0.0f; }},
     {"mostly zeros",
      [](Random& r, std::size_t, std::size_t) { return r.bits() % 100 == 0 ? r.uniform() : 0.0f; }},
-    // 127 in a block makes its factor 1 and x.5 a tie.
-    {"ties", [](Random& r, std::size_t i,
-                std::size_t) { return i % 32 == 7 ? -127.0f : static_cast<float>(r.bits() % 253) - 126.5f; }},
+    // The largest code in a block makes its factor 1 and x.5 a tie.
+    {"ties", ties<Rule<std::int8_t>>},
+    {"ties of words", ties<Rule<std::int16_t>>},
     {"extremes", [](Random& r, std::size_t, std::size_t) { return r.bits() % 2 == 0 ? 1.0f : -1.0f; }},
     {"subnormal", [](Random& r, std::size_t, std::size_t) { return 1e-40f * r.uniform(); }},
     {"around 2^-100",
@@ -176,14 +207,16 @@ constexpr Kind kinds[] = {
                 std::size_t) { return std::ldexp(r.uniform(), static_cast<int>(r.bits() % 200) - 100); }},
 };
 
+template <class Code>
 void check_kind(const Kernels& kernels, const Kind& kind, std::size_t n, std::size_t n_tok, Random& random,
                 Report& report) {
   std::vector<float> rows(n * n_tok);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = kind.make(random, i % n, n);
-  check_rows(kernels, rows, n, n_tok, kind.name, report);
+  check_rows<Code>(kernels, rows, n, n_tok, kind.name, report);
 }
 
 // A NaN or an infinity anywhere spoils its row, and no other.
+template <class Code>
 void check_not_finite(const Kernels& kernels, std::size_t n, Random& random, Report& report) {
   constexpr std::size_t n_tok = 3;
   std::vector<float> rows(n * n_tok);
@@ -191,24 +224,33 @@ void check_not_finite(const Kernels& kernels, std::size_t n, Random& random, Rep
     for (const std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
       for (float& v : rows) v = random.uniform();
       rows[n + at] = bad;
-      check_rows(kernels, rows, n, n_tok, "not finite", report);
+      check_rows<Code>(kernels, rows, n, n_tok, "not finite", report);
     }
   }
+}
+
+template <class Code>
+void check_quantize(const Kernels& kernels, Report& report) {
+  Random random;
+  check_rows<Code>(kernels, {}, 0, 2, "empty", report);
+  check_rows<Code>(kernels, {}, 40, 0, "no token", report);
+  for (const Kind& kind : kinds) {
+    for (std::size_t n = 1; n <= 300; ++n) check_kind<Code>(kernels, kind, n, 1, random, report);
+    for (const std::size_t n : Sizes{64, 704, 1500, 2048, 4099})
+      check_kind<Code>(kernels, kind, n, 3, random, report);
+    check_kind<Code>(kernels, kind, 100, 2 * quant::i8_chunk + 5, random, report);
+  }
+  for (const std::size_t n : Sizes{1, 31, 32, 33, 100, 1100})
+    check_not_finite<Code>(kernels, n, random, report);
 }
 
 }  // namespace
 
 void check_quantize_i8(const Kernels& kernels, Report& report) {
-  Random random;
-  check_rows(kernels, {}, 0, 2, "empty", report);
-  check_rows(kernels, {}, 40, 0, "no token", report);
-  for (const Kind& kind : kinds) {
-    for (std::size_t n = 1; n <= 300; ++n) check_kind(kernels, kind, n, 1, random, report);
-    for (const std::size_t n : Sizes{64, 704, 1500, 2048, 4099})
-      check_kind(kernels, kind, n, 3, random, report);
-    check_kind(kernels, kind, 100, 2 * quant::i8_chunk + 5, random, report);
-  }
-  for (const std::size_t n : Sizes{1, 31, 32, 33, 100, 1100}) check_not_finite(kernels, n, random, report);
+  check_quantize<std::int8_t>(kernels, report);
+}
+void check_quantize_i16(const Kernels& kernels, Report& report) {
+  check_quantize<std::int16_t>(kernels, report);
 }
 
 }  // namespace runnel::simd

@@ -1,0 +1,89 @@
+// I16: weights and activations as integers of 14 bits, in words of 16, for products of F16 and BF16 weights
+// with many tokens. Processors multiply such words twice as fast as floats, and the sum of a block of
+// products is exact.
+//
+// Weights lie in panels like those of int8 (quant/i8.h), but two inputs of all 16 rows together, 64 bytes,
+// and in whole blocks of 32 inputs:
+//
+//   codes   int16 [n_panels][n_steps][16][2]   codes[r / 16][c / 2][r % 16][c % 2] is row r, input c
+//   scales  u16   [n_panels][n_groups][16]     bits of bf16, powers of two
+//
+//   w[r, c] = code * scale, n_steps = 16 ceil(n_cols / 32), n_groups = ceil(n_cols / 128)
+//
+// Rows and inputs that fill up are zeros. A scale is the one with which the largest of the group's weights
+// has 13 bits. As it is a power of two, weights keep all bits (F16 has 11, BF16 8) down to a quarter (a 32nd)
+// of the largest; smaller ones are rounded to the nearest multiple of the scale.
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "quant/i8.h"
+
+namespace runnel::quant {
+
+constexpr int i16_most = (1 << 13) - 1;  // magnitude of a code
+constexpr std::size_t i16_block = i8_block;
+constexpr std::size_t i16_step_cols = 2;
+constexpr std::size_t i16_group = 128;
+static_assert(std::int64_t{i16_block} * i16_most * i16_most <= std::numeric_limits<std::int32_t>::max());
+
+// An activation is carried in float, as with int8, if it is more than so many times the lower median of the
+// maxima of its row's blocks. Others of its block keep 10 bits at the least then.
+constexpr float i16_carry_ratio = 8.0f;
+
+// Kernel files include this header, so what they call must be inlined: see float16.h.
+#define RUNNEL_I16_INLINE [[gnu::always_inline]] constexpr
+
+struct ShapeI16 {
+  std::size_t n_rows = 0;
+  std::size_t n_cols = 0;
+
+  RUNNEL_I16_INLINE std::size_t n_panels() const noexcept { return divided_up(n_rows, i8_panel_rows); }
+  RUNNEL_I16_INLINE std::size_t n_blocks() const noexcept { return divided_up(n_cols, i16_block); }
+  RUNNEL_I16_INLINE std::size_t n_groups() const noexcept { return divided_up(n_cols, i16_group); }
+  RUNNEL_I16_INLINE std::size_t panel_codes() const noexcept {
+    return n_blocks() * i16_block * i8_panel_rows;
+  }
+  RUNNEL_I16_INLINE std::size_t panel_scales() const noexcept { return n_groups() * i8_panel_rows; }
+  RUNNEL_I16_INLINE std::size_t n_codes() const noexcept { return n_panels() * panel_codes(); }
+  RUNNEL_I16_INLINE std::size_t n_scales() const noexcept { return n_panels() * panel_scales(); }
+};
+
+// The memory is the owner's.
+template <class Code, class Scale>
+struct BasicPanelsI16 {
+  ShapeI16 shape;
+  Code* codes = nullptr;
+  Scale* scales = nullptr;
+
+  // Rows [begin, begin + n); begin a multiple of 16.
+  RUNNEL_I16_INLINE BasicPanelsI16 rows(std::size_t begin, std::size_t n) const noexcept {
+    const std::size_t panel = begin / i8_panel_rows;
+    return {{n, shape.n_cols}, codes + panel * shape.panel_codes(), scales + panel * shape.panel_scales()};
+  }
+};
+using PanelsI16 = BasicPanelsI16<const std::int16_t, const std::uint16_t>;
+using MutablePanelsI16 = BasicPanelsI16<std::int16_t, std::uint16_t>;
+
+// code = w * inverse, to nearest even; w = code * scale.
+struct ScaleI16 {
+  std::uint16_t scale;  // bits of bf16
+  float inverse;        // 0: all codes are 0
+};
+
+// Of weights in F16 or BF16 whose largest magnitude is `max`. NaN where one is not finite, 0 where all are
+// below i8_least_max.
+RUNNEL_I16_INLINE ScaleI16 scale_i16(float max) noexcept {
+  if (!(max <= std::numeric_limits<float>::max())) return {0x7fc0, 0.0f};
+  if (max < i8_least_max) return {0, 0.0f};
+  const float power =
+      std::bit_cast<float>(std::bit_cast<std::uint32_t>(max) & 0x7f800000u);  // 2^floor(log2 max)
+  const float scale = power * 0x1p-12f;
+  return {static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(scale) >> 16), 0x1p12f / power};
+}
+
+#undef RUNNEL_I16_INLINE
+
+}  // namespace runnel::quant

@@ -1,0 +1,101 @@
+// F16 and BF16 weights into the panels that the product of words reads (quant/i16.h): 16 rows, two inputs
+// after two.
+#pragma once
+#include <algorithm>
+
+#include "quant/i16.h"
+#include "simd/words.h"
+
+namespace runnel::simd {
+namespace {
+
+// A square is `lanes` rows of as many pairs of columns.
+constexpr size_t pair_cols = 2 * lanes;
+static_assert(quant::i16_block % pair_cols == 0);
+
+// Where round_to_words() leaves the columns of a pair of vectors: pairs of columns in ascending order.
+constexpr size_t step_of_pair(size_t i) noexcept { return (i % 4 < 2 ? 0 : lanes / 2) + i / 4 * 2 + i % 2; }
+
+// Up to 16 rows, and up to a group of their columns.
+template <class Format>
+struct GroupOfRows {
+  using Element = typename Format::Element;
+  const Element* w;
+  size_t w_stride;
+  size_t n_rows, n_cols;
+
+  F32 load(size_t row, size_t col) const noexcept {
+    const Element* const p = w + row * w_stride + col;
+    if (row >= n_rows || col >= n_cols) return F32(0.0f);
+    return col + lanes <= n_cols ? Format::load(p) : Format::load_n(p, n_cols - col);
+  }
+
+  // Magnitudes are ordered as their bits are.
+  void find_maxima(Element (&maxima)[panel_rows]) const noexcept {
+    std::fill_n(maxima, panel_rows, Element{0});
+    for (size_t r = 0; r < n_rows; ++r) {
+      const Element* const row = w + r * w_stride;
+      Element max = 0;
+      for (size_t c = 0; c < n_cols; ++c) max = std::max(max, static_cast<Element>(row[c] & 0x7fff));
+      maxima[r] = max;
+    }
+  }
+
+  void find_scales(std::uint16_t* scales, float (&inverses)[panel_rows]) const noexcept {
+    Element maxima[panel_rows];
+    find_maxima(maxima);
+    float values[panel_rows];
+    for (size_t r = 0; r < panel_rows; r += lanes) store(values + r, Format::load(maxima + r));
+    for (size_t r = 0; r < panel_rows; ++r) {
+      const quant::ScaleI16 scale = quant::scale_i16(values[r]);
+      scales[r] = scale.scale;
+      inverses[r] = scale.inverse;
+    }
+  }
+
+  // Rows [row, row + lanes) of pair_cols columns from col on.
+  void pack_square(std::int16_t* codes, size_t row, size_t col, const float* inverses) const noexcept {
+    F32 square[lanes];
+    RUNNEL_UNROLL for (size_t r = 0; r < lanes; ++r) {
+      const F32 inverse(inverses[row + r]);
+      // The next panel's, which most likely come next; nothing else tells the processor where it will go on.
+      prefetch(w, (panel_rows + row + r) * w_stride + col);
+      square[r] =
+          inverses[row + r] == 0.0f
+              ? F32(0.0f)  // also where a weight is not finite
+              : as_floats(round_to_words(load(row + r, col) * inverse, load(row + r, col + lanes) * inverse));
+    }
+    transpose(square);
+    RUNNEL_UNROLL for (size_t i = 0; i < lanes; ++i) {
+      const size_t step = col / quant::i16_step_cols + step_of_pair(i);
+      __builtin_memcpy(codes + (step * panel_rows + row) * quant::i16_step_cols, &square[i],
+                       sizeof square[i]);
+    }
+  }
+
+  void pack(std::int16_t* codes, std::uint16_t* scales) const noexcept {
+    float inverses[panel_rows];
+    find_scales(scales, inverses);
+    for (size_t col = 0; col < quant::filled_up(n_cols, quant::i16_block); col += pair_cols) {
+      for (size_t row = 0; row < panel_rows; row += lanes) pack_square(codes, row, col, inverses);
+    }
+  }
+};
+
+template <class Format>
+void pack_i16(const quant::MutablePanelsI16& out, const typename Format::Element* w,
+              size_t w_stride) noexcept {
+  for (size_t r = 0; r < out.shape.n_rows; r += panel_rows) {
+    const size_t n_rows = std::min(panel_rows, out.shape.n_rows - r);
+    const quant::MutablePanelsI16 panel = out.rows(r, n_rows);
+    for (size_t g = 0; g < panel.shape.n_groups(); ++g) {
+      const size_t col = g * quant::i16_group;
+      const GroupOfRows<Format> group{w + r * w_stride + col, w_stride, n_rows,
+                                      std::min(quant::i16_group, panel.shape.n_cols - col)};
+      group.pack(panel.codes + col * panel_rows, panel.scales + g * panel_rows);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runnel::simd

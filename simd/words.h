@@ -1,0 +1,66 @@
+// Vectors of words of 16 bits, and the instruction that multiplies them: of AVX2 and AVX-512, with or without
+// VNNI.
+#pragma once
+#include "simd/vec.h"
+
+namespace runnel::simd {
+namespace {
+
+// pair_products: a[2i] b[2i] + a[2i + 1] b[2i + 1] in int32 lanes; add_pairs: sum + pair_products. Sums are
+// PairSums and not Words: GCC 12 would keep each of those twice through a loop, as 64 and as 32 bit numbers.
+// GCC 12 would put all additions of a loop's round behind its last product, and the products in memory till
+// then.
+template <class Sums>
+inline Sums added_up(Sums sums) noexcept {
+  __asm__("" : "+v"(sums));
+  return sums;
+}
+
+#if defined(__AVX512BW__)
+using Words = __m512i;
+using PairSums = std::int32_t __attribute__((vector_size(sizeof(Words))));
+inline Words ones_of_words() noexcept { return _mm512_set1_epi16(1); }
+inline Words pair_products(Words a, Words b) noexcept { return _mm512_madd_epi16(a, b); }
+inline PairSums add_pairs(PairSums sum, Words a, Words b) noexcept {
+#if defined(__AVX512VNNI__)
+  return (PairSums)_mm512_dpwssd_epi32((Words)sum, a, b);
+#else
+  return added_up(sum + (PairSums)pair_products(a, b));
+#endif
+}
+// Rounded to nearest even. In the order of the instruction: four of a, four of b, the next four of a ...
+inline Words round_to_words(F32 a, F32 b) noexcept {
+  return _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
+}
+inline F32 as_floats(Words v) noexcept { return _mm512_castsi512_ps(v); }
+// `lanes` words, rounded to nearest even.
+inline void store_words(std::int16_t* p, F32 v) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(v)));
+}
+#elif defined(__AVX2__)
+using Words = __m256i;
+using PairSums = std::int32_t __attribute__((vector_size(sizeof(Words))));
+inline Words ones_of_words() noexcept { return _mm256_set1_epi16(1); }
+inline Words pair_products(Words a, Words b) noexcept { return _mm256_madd_epi16(a, b); }
+inline PairSums add_pairs(PairSums sum, Words a, Words b) noexcept {
+#if defined(__AVXVNNI__)
+  return (PairSums)_mm256_dpwssd_avx_epi32((Words)sum, a, b);
+#else
+  return added_up(sum + (PairSums)pair_products(a, b));
+#endif
+}
+// Rounded to nearest even. In the order of the instruction: four of a, four of b, the next four of a ...
+inline Words round_to_words(F32 a, F32 b) noexcept {
+  return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
+}
+inline F32 as_floats(Words v) noexcept { return _mm256_castsi256_ps(v); }
+// `lanes` words, rounded to nearest even.
+inline void store_words(std::int16_t* p, F32 v) noexcept {
+  const __m256i wide = _mm256_cvtps_epi32(v);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1)));
+}
+#endif
+
+}  // namespace
+}  // namespace runnel::simd
