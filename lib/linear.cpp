@@ -13,10 +13,9 @@ namespace {
 
 using quant::TensorType;
 
-// From how many tokens on weights are laid out once and multiplied as a matrix, rather than read anew by the
-// matrix-vector kernel for every token: Q8_0 and others, which take longer to lay out (measured).
+// From how many tokens on Q8_0 weights are laid out once and multiplied as a matrix, rather than read anew by
+// the matrix-vector kernel for every token (measured).
 constexpr std::size_t min_tokens_q8_0 = 2;
-constexpr std::size_t min_tokens_floats = 4;
 
 // Of the weights of a thread's part that are multiplied in one piece with one token, or an eighth of that
 // with eight and more: so few that nobody waits long for the last of them, so many that beginning anew is
@@ -30,15 +29,17 @@ constexpr std::size_t tile_rows = 4 * simd::panel_rows;
 
 enum class Product { packed, few_tokens, floats, words, q8_0 };
 
-Product product_of(const simd::Kernels& k, const Linear& w, std::size_t n_tok) {
-  if (w.packed.codes) return Product::packed;
-  const bool is_q8_0 = w.type->type == TensorType::q8_0;
-  if (n_tok < (is_q8_0 ? min_tokens_q8_0 : min_tokens_floats)) return Product::few_tokens;
-  if (is_q8_0) return Product::q8_0;
-  return w.type->type != TensorType::f32 && k.prefers_i16() ? Product::words : Product::floats;
+// From how many tokens on weights of a type are laid out, of F32, F16 or BF16.
+std::size_t min_tokens_of(const simd::Kernels& k, const quant::TypeInfo& type) {
+  return k.most_few(type.block_bytes) + 1;
 }
 
-constexpr std::size_t many_tokens = std::max(min_tokens_q8_0, min_tokens_floats);
+Product product_of(const simd::Kernels& k, const Linear& w, std::size_t n_tok) {
+  if (w.packed.codes) return Product::packed;
+  if (w.type->type == TensorType::q8_0) return n_tok < min_tokens_q8_0 ? Product::few_tokens : Product::q8_0;
+  if (n_tok < min_tokens_of(k, *w.type)) return Product::few_tokens;
+  return w.type->type != TensorType::f32 && k.prefers_i16() ? Product::words : Product::floats;
+}
 
 // What is laid out in floats, and what in words.
 bool has_floats(const WeightKinds& kinds, const simd::Kernels& k) {
@@ -53,17 +54,27 @@ double n_pieces_of(const Linear& w, std::size_t n_tok) {
   return n_pieces * static_cast<double>(std::min(n_tok, max_times_read));
 }
 
-void matvec(const simd::Kernels& k, const Linear& w, Range rows, const float* x, float* y) {
-  const std::byte* first = w.at(rows.begin);
+// The weights as they lie.
+void multiply_few(const simd::Kernels& k, const Linear& w, Range rows, ConstRows x, Rows y,
+                  std::size_t n_tok) {
+  const std::byte* const first = w.at(rows.begin);
+  float* const out = y.data + rows.begin;
   switch (w.type->type) {
     case TensorType::f32:
-      return k.matvec_f32(y, reinterpret_cast<const float*>(first), rows.size(), w.n_cols, x);
+      return k.matmul_few_f32(out, y.stride, reinterpret_cast<const float*>(first), rows.size(), w.n_cols,
+                              x.data, x.stride, n_tok);
     case TensorType::f16:
-      return k.matvec_f16(y, reinterpret_cast<const simd::F16*>(first), rows.size(), w.n_cols, x);
+      return k.matmul_few_f16(out, y.stride, reinterpret_cast<const simd::F16*>(first), rows.size(), w.n_cols,
+                              x.data, x.stride, n_tok);
     case TensorType::bf16:
-      return k.matvec_bf16(y, reinterpret_cast<const simd::BF16*>(first), rows.size(), w.n_cols, x);
+      return k.matmul_few_bf16(out, y.stride, reinterpret_cast<const simd::BF16*>(first), rows.size(),
+                               w.n_cols, x.data, x.stride, n_tok);
     case TensorType::q8_0:
-      return k.matvec_q8_0(y, reinterpret_cast<const quant::BlockQ8_0*>(first), rows.size(), w.n_cols, x);
+      for (std::size_t t = 0; t < n_tok; ++t) {
+        k.matvec_q8_0(out + t * y.stride, reinterpret_cast<const quant::BlockQ8_0*>(first), rows.size(),
+                      w.n_cols, x.data + t * x.stride);
+      }
+      return;
     default:
       return;  // model loading lets no other type through
   }
@@ -88,7 +99,7 @@ Linear Linear::rows(std::size_t begin, std::size_t n) const {
 }
 
 Arithmetic arithmetic_of(const simd::Kernels& kernels, const Linear& w) noexcept {
-  switch (product_of(kernels, w, many_tokens)) {
+  switch (product_of(kernels, w, std::numeric_limits<std::size_t>::max())) {
     case Product::packed:
     case Product::q8_0:
       return Arithmetic::i8;
@@ -111,7 +122,7 @@ std::size_t WeightKinds::int8_from() const {
 }
 
 std::size_t WeightKinds::words_from(const simd::Kernels& kernels) const {
-  return has_words(*this, kernels) ? min_tokens_floats : std::numeric_limits<std::size_t>::max();
+  return has_words(*this, kernels) ? kernels.most_few(2) + 1 : std::numeric_limits<std::size_t>::max();
 }
 
 LinearScratch::LinearScratch(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols)
@@ -192,8 +203,7 @@ void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear
                         nullptr);
       break;
     case Product::few_tokens:
-      for (std::size_t t = 0; t < n_tok; ++t)
-        matvec(kernels, linear, rows, x.rows.data + t * x.rows.stride, outputs(t));
+      multiply_few(kernels, linear, rows, x.rows, y, n_tok);
       break;
     case Product::floats:
       float_matmul(kernels, scratch, linear, rows, x.rows, y, n_tok);

@@ -39,12 +39,18 @@ constexpr size_t panel_block_cols = 512;
 // clang-format off
 //  name          result  parameters
 #define RUNNEL_KERNELS(X)                                                                                              \
-  /* y[r] = sum_c w[r,c] x[c];  y: [n_rows], w: [n_rows, n_cols] rows one after another, x: [n_cols].                  \
-     q8_0: n_cols % 32 == 0; each 32 of x may be rounded to 16 bits, by at most max |x[c]| / factor_steps / 2, and to  \
-     zero where max |x[c]| is below 2^-100; y is not finite where one of x is not */                                   \
-  X(matvec_f32,   void,   (float* y, const float* w, size_t n_rows, size_t n_cols, const float* x))                    \
-  X(matvec_f16,   void,   (float* y, const F16* w, size_t n_rows, size_t n_cols, const float* x))                      \
-  X(matvec_bf16,  void,   (float* y, const BF16* w, size_t n_rows, size_t n_cols, const float* x))                     \
+  /* y[t, r] = sum_c w[r,c] x[t,c], r < n_rows, t < n_tok, for a few tokens;  w: [n_rows, n_cols] rows one after       \
+     another, y, x: rows y_stride, x_stride apart */                                                                   \
+  X(matmul_few_f32, void, (float* y, size_t y_stride, const float* w, size_t n_rows, size_t n_cols, const float* x,    \
+                           size_t x_stride, size_t n_tok))                                                             \
+  X(matmul_few_f16, void, (float* y, size_t y_stride, const F16* w, size_t n_rows, size_t n_cols, const float* x,      \
+                           size_t x_stride, size_t n_tok))                                                             \
+  X(matmul_few_bf16, void, (float* y, size_t y_stride, const BF16* w, size_t n_rows, size_t n_cols, const float* x,    \
+                           size_t x_stride, size_t n_tok))                                                             \
+  /* up to how many tokens these are worth it, with weights of so many bytes */                                        \
+  X(most_few,     size_t, (size_t weight_bytes))                                                                       \
+  /* y[r] = sum_c w[r,c] x[c];  n_cols % 32 == 0; each 32 of x may be rounded to 16 bits, by at most                   \
+     max |x[c]| / factor_steps / 2, and to zero where max |x[c]| is below 2^-100; y is not finite where one of x is not */\
   X(matvec_q8_0,  void,   (float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols, const float* x))         \
   /* conversions of n numbers, to nearest even; f16 overflows to infinity */                                           \
   X(f16_to_f32,   void,   (float* y, const F16* x, size_t n))                                                          \

@@ -21,9 +21,10 @@ namespace runnel::simd {
 namespace {
 
 constexpr Kernels vector_kernels{
-    .matvec_f32 = matvec_f32,
-    .matvec_f16 = matvec_f16,
-    .matvec_bf16 = matvec_bf16,
+    .matmul_few_f32 = matmul_few<AsF32>,
+    .matmul_few_f16 = matmul_few<AsF16>,
+    .matmul_few_bf16 = matmul_few<AsBf16>,
+    .most_few = most_few,
     .matvec_q8_0 = matvec_q8_0_i16<InputsOfWords>,
     .f16_to_f32 = f16_to_f32,
     .bf16_to_f32 = bf16_to_f32,

@@ -1,59 +1,87 @@
-// Products of a weight matrix and one vector.
+// Products of a weight matrix, as it lies, with one vector or a few.
 #pragma once
 #include "simd/matvec_rows.h"
+#include "simd/tiles.h"
 
 namespace runnel::simd {
 namespace {
 
-// y[r * apart] = w[r * apart] . x, r < n_rows;  w: rows of n_cols. The order of the additions in a row does
-// not depend on n_rows.
-template <class Format, size_t n_rows>
-inline void dot_rows(float* y, size_t apart, const typename Format::Element* w, size_t n_cols,
-                     const float* x) noexcept {
-  const auto at = [=](size_t r, size_t c) { return w + r * apart * n_cols + c; };
-  RowSums sums;
-  clear(sums);
+// Tokens that meet rows at a time; the others find these in the L1 cache. All sums are in registers: of 4
+// rows on AVX-512 and NEON, of 2 on AVX2.
+constexpr size_t few_tokens_at_once = 3;
+constexpr size_t few_rows_at_once = lanes == 8 ? 2 : matvec_rows;
+
+// y[t * y_stride + r * apart] = w[r * apart] . x[t * x_stride], r < n_rows, t < n_tok;  w: rows of n_cols.
+// The order of the additions in a row does not depend on n_rows or n_tok. asks: for what lies further on.
+template <class Format, size_t n_rows, size_t n_tok, bool asks>
+inline void dot_rows(float* y, size_t y_stride, size_t apart, const typename Format::Element* w,
+                     size_t n_cols, const float* x, size_t x_stride) noexcept {
+  RowSums sums[n_tok];
+  for (RowSums& token : sums) clear(token);
+  const auto add = [&](size_t c, size_t chain, auto load_weights, auto load_inputs) {
+    F32 weights[n_rows];
+    RUNNEL_UNROLL for (size_t r = 0; r < n_rows; ++r) {
+      const auto* const p = w + r * apart * n_cols + c;
+      if (asks && chain == 0) prefetch(p, prefetch_bytes / sizeof *p);
+      weights[r] = load_weights(p);
+    }
+    RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) {
+      const F32 inputs = load_inputs(x + t * x_stride + c);
+      RUNNEL_UNROLL for (size_t r = 0; r < n_rows; ++r) sums[t][r][chain] =
+          fmadd(weights[r], inputs, sums[t][r][chain]);
+    }
+  };
+  const auto add_whole = [&](size_t c, size_t chain) { add(c, chain, Format::load, load); };
   size_t c = 0;
   for (; c + 2 * lanes <= n_cols; c += 2 * lanes) {
-    const F32 x0 = load(x + c);
-    const F32 x1 = load(x + c + lanes);
-    for (size_t r = 0; r < n_rows; ++r) {
-      const auto* p = at(r, c);
-      prefetch(p, prefetch_bytes / sizeof *p);
-      sums[r][0] = fmadd(Format::load(p), x0, sums[r][0]);
-      sums[r][1] = fmadd(Format::load(p + lanes), x1, sums[r][1]);
-    }
+    add_whole(c, 0);
+    add_whole(c + lanes, 1);
   }
   if (c + lanes <= n_cols) {
-    const F32 x0 = load(x + c);
-    for (size_t r = 0; r < n_rows; ++r) sums[r][0] = fmadd(Format::load(at(r, c)), x0, sums[r][0]);
+    add_whole(c, 0);
     c += lanes;
   }
-  if (c < n_cols) {
-    const F32 x1 = load_n(x + c, n_cols - c);
-    for (size_t r = 0; r < n_rows; ++r)
-      sums[r][1] = fmadd(Format::load_n(at(r, c), n_cols - c), x1, sums[r][1]);
+  if (const size_t n = n_cols - c; n != 0) {
+    add(
+        c, 1, [=](const auto* p) { return Format::load_n(p, n); },
+        [=](const float* p) { return load_n(p, n); });
   }
-  store_row_sums<n_rows>(y, apart, sums);
+  RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) store_row_sums<n_rows>(y + t * y_stride, apart, sums[t]);
+}
+
+// All tokens with n_rows rows.
+template <class Format, size_t n_rows>
+inline void dot_few(float* y, size_t y_stride, size_t apart, const typename Format::Element* w, size_t n_cols,
+                    const float* x, size_t x_stride, size_t n_tok) noexcept {
+  for (size_t t = 0; t < n_tok;) {
+    const size_t n = even_tile(n_tok - t, few_tokens_at_once);
+    with_constant<few_tokens_at_once>(n, [&](auto tokens) {
+      float* const part = y + t * y_stride;
+      if (t == 0)
+        dot_rows<Format, n_rows, tokens, true>(part, y_stride, apart, w, n_cols, x, x_stride);
+      else
+        dot_rows<Format, n_rows, tokens, false>(part, y_stride, apart, w, n_cols, x + t * x_stride, x_stride);
+    });
+    t += n;
+  }
 }
 
 template <class Format>
-inline void matvec(float* y, const typename Format::Element* w, size_t n_rows, size_t n_cols,
-                   const float* x) noexcept {
+void matmul_few(float* y, size_t y_stride, const typename Format::Element* w, size_t n_rows, size_t n_cols,
+                const float* x, size_t x_stride, size_t n_tok) noexcept {
   for_each_rows(n_rows, [=](size_t r, size_t apart, auto n) {
-    dot_rows<Format, n>(y + r, apart, w + r * n_cols, n_cols, x);
+    const auto* const rows = w + r * n_cols;
+    if (n_tok == 1) return dot_rows<Format, n, 1, true>(y + r, 0, apart, rows, n_cols, x, 0);
+    constexpr size_t at_once = n < few_rows_at_once ? n : few_rows_at_once;
+    for (size_t i = 0; i < n; i += at_once) {
+      dot_few<Format, at_once>(y + r + i * apart, y_stride, apart, rows + i * apart * n_cols, n_cols, x,
+                               x_stride, n_tok);
+    }
   });
 }
 
-void matvec_f32(float* y, const float* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
-  matvec<AsF32>(y, w, n_rows, n_cols, x);
-}
-void matvec_f16(float* y, const F16* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
-  matvec<AsF16>(y, w, n_rows, n_cols, x);
-}
-void matvec_bf16(float* y, const BF16* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
-  matvec<AsBf16>(y, w, n_rows, n_cols, x);
-}
+// More are multiplied faster by weights that are laid out for them (tests/bench/experiments.md).
+size_t most_few(size_t weight_bytes) noexcept { return lanes == 16 && weight_bytes == 2 ? 12 : 6; }
 
 }  // namespace
 }  // namespace runnel::simd

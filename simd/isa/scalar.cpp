@@ -12,26 +12,24 @@
 namespace runnel::simd {
 namespace {
 
-template <class T, float (*widen)(T)>
-void matvec(float* y, const T* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
-  for (size_t r = 0; r < n_rows; ++r) {
-    float sum = 0.0f;
-    for (size_t c = 0; c < n_cols; ++c) sum += widen(w[r * n_cols + c]) * x[c];
-    y[r] = sum;
-  }
-}
-
 float same(float x) noexcept { return x; }
 
-void matvec_f32(float* y, const float* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
-  matvec<float, same>(y, w, n_rows, n_cols, x);
+template <class T, float (*widen)(T)>
+void matmul_few(float* y, size_t y_stride, const T* w, size_t n_rows, size_t n_cols, const float* x,
+                size_t x_stride, size_t n_tok) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) {
+    for (size_t r = 0; r < n_rows; ++r) {
+      float sum = 0.0f;
+      for (size_t c = 0; c < n_cols; ++c) sum += widen(w[r * n_cols + c]) * x[t * x_stride + c];
+      y[t * y_stride + r] = sum;
+    }
+  }
 }
-void matvec_f16(float* y, const F16* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
-  matvec<F16, quant::f16_to_f32>(y, w, n_rows, n_cols, x);
-}
-void matvec_bf16(float* y, const BF16* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
-  matvec<BF16, quant::bf16_to_f32>(y, w, n_rows, n_cols, x);
-}
+constexpr auto matmul_few_f32 = matmul_few<float, same>;
+constexpr auto matmul_few_f16 = matmul_few<F16, quant::f16_to_f32>;
+constexpr auto matmul_few_bf16 = matmul_few<BF16, quant::bf16_to_f32>;
+size_t most_few(size_t) noexcept { return 3; }
+
 void matvec_q8_0(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols, const float* x) noexcept {
   constexpr size_t size = quant::BlockQ8_0::size;
   const size_t n_blocks = n_cols / size;

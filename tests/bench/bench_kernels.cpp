@@ -303,6 +303,14 @@ void register_elementwise(const std::string& isa, const Kernels& k) {
   });
 }
 
+// As the products with one vector are called.
+template <class T>
+auto one_token(void (*few)(float*, size_t, const T*, size_t, size_t, const float*, size_t, size_t)) {
+  return [few](float* y, const T* w, size_t rows, size_t cols, const float* x) {
+    few(y, rows, w, rows, cols, x, cols, 1);
+  };
+}
+
 void register_row(const std::string& isa, const Kernels& k) {
   const auto name = [&](const char* kernel) { return kernel + ("/" + isa); };
   const auto matvec = [&](const char* kernel, auto bench) {
@@ -322,9 +330,12 @@ void register_row(const std::string& isa, const Kernels& k) {
   };
   product("f16_floats", bench_f16_floats);
   product("f16_words", bench_f16_words);
-  matvec("matvec_f32", [k](benchmark::State& s) { bench_matvec<float>(s, k.matvec_f32, n_cols * 4); });
-  matvec("matvec_f16", [k](benchmark::State& s) { bench_matvec<F16>(s, k.matvec_f16, n_cols * 2); });
-  matvec("matvec_bf16", [k](benchmark::State& s) { bench_matvec<BF16>(s, k.matvec_bf16, n_cols * 2); });
+  matvec("matvec_f32",
+         [k](benchmark::State& s) { bench_matvec<float>(s, one_token(k.matmul_few_f32), n_cols * 4); });
+  matvec("matvec_f16",
+         [k](benchmark::State& s) { bench_matvec<F16>(s, one_token(k.matmul_few_f16), n_cols * 2); });
+  matvec("matvec_bf16",
+         [k](benchmark::State& s) { bench_matvec<BF16>(s, one_token(k.matmul_few_bf16), n_cols * 2); });
   matvec("matvec_q8_0", [k](benchmark::State& s) {
     using quant::BlockQ8_0;
     bench_matvec<BlockQ8_0>(s, k.matvec_q8_0, n_cols / BlockQ8_0::size * sizeof(BlockQ8_0));

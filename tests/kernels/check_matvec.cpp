@@ -8,6 +8,8 @@
 namespace runnel::simd {
 namespace {
 
+constexpr float untouched = 12345.0f;  // between the rows of a result
+
 // w: n_rows rows of row_size elements. value(r, c) is the weight in double. Each `rounded` numbers of x may
 // be rounded together; 0: none are.
 template <class T, class Fn, class Value>
@@ -41,33 +43,56 @@ void compare_matvec(Fn fn, const Guarded<T>& w, std::size_t n_rows, std::size_t 
 
 std::vector<std::size_t> row_counts() { return {0, 1, 2, 3, 4, 5, 6, 7, 8, 11}; }
 
+// One token, and others beside it: the same bits.
 template <class Format, class Fn>
-void check_matvec(Fn fn, Report& report) {
+void check_few(Fn fn, Report& report) {
   using T = typename Format::Element;
   Random random;
   std::vector<std::size_t> col_counts = {256, 1000, 4099};
   for (std::size_t n = 0; n <= 130; ++n) col_counts.push_back(n);
+  const auto one = [fn](float* y, const T* w, std::size_t n_rows, std::size_t n_cols, const float* x) {
+    fn(y, n_rows, w, n_rows, n_cols, x, n_cols, 1);
+  };
   for (const std::size_t n_cols : col_counts) {
     for (const std::size_t n_rows : row_counts()) {
       Guarded<T> w(n_rows * n_cols);
       for (T& element : w) element = Format::make(random.number());
       compare_matvec(
-          fn, w, n_rows, n_cols, n_cols, 0, random,
+          one, w, n_rows, n_cols, n_cols, 0, random,
           [&](std::size_t r, std::size_t c) { return Format::value(w[r * n_cols + c]); }, report);
+      const std::size_t n_tok = n_cols % 9;
+      const std::size_t x_stride = n_cols + n_rows % 3, y_stride = n_rows + n_cols % 2;
+      Guarded<float> x(n_tok == 0 ? 0 : (n_tok - 1) * x_stride + n_cols);
+      Guarded<float> y(n_tok == 0 ? 0 : (n_tok - 1) * y_stride + n_rows);
+      fill(x, random);
+      for (float& v : y) v = untouched;
+      fn(y.data(), y_stride, w.data(), n_rows, n_cols, x.data(), x_stride, n_tok);
+      report.expect(y.intact(), "[%zu, %zu] %zu tokens: wrote before y", n_rows, n_cols, n_tok);
+      std::vector<float> alone(y_stride, untouched);
+      for (std::size_t t = 0; t < n_tok; ++t) {
+        one(alone.data(), w.data(), n_rows, n_cols, x.data() + t * x_stride);
+        report.expect(same_bits(&y[t * y_stride], alone.data(), t + 1 == n_tok ? n_rows : y_stride),
+                      "[%zu, %zu] %zu tokens: token %zu has other bits than alone", n_rows, n_cols, n_tok, t);
+      }
     }
   }
 }
 
 }  // namespace
 
-void check_matvec_f32(const Kernels& kernels, Report& report) {
-  check_matvec<FormatF32>(kernels.matvec_f32, report);
+void check_matmul_few_f32(const Kernels& kernels, Report& report) {
+  check_few<FormatF32>(kernels.matmul_few_f32, report);
 }
-void check_matvec_f16(const Kernels& kernels, Report& report) {
-  check_matvec<FormatF16>(kernels.matvec_f16, report);
+void check_matmul_few_f16(const Kernels& kernels, Report& report) {
+  check_few<FormatF16>(kernels.matmul_few_f16, report);
 }
-void check_matvec_bf16(const Kernels& kernels, Report& report) {
-  check_matvec<FormatBf16>(kernels.matvec_bf16, report);
+void check_matmul_few_bf16(const Kernels& kernels, Report& report) {
+  check_few<FormatBf16>(kernels.matmul_few_bf16, report);
+}
+
+void check_most_few(const Kernels& kernels, Report& report) {
+  for (const std::size_t n_bytes : Sizes{2, 4})
+    report.expect(kernels.most_few(n_bytes) > 0, "not even a single token");
 }
 
 void check_matvec_q8_0(const Kernels& kernels, Report& report) {

@@ -109,7 +109,7 @@ void check_entries(const Kernels& table, std::size_t chosen, std::uint32_t featu
 void check_no_choice(const char* name, std::uint32_t features, Report& report) {
   const IsaRow* row = isa_rows().data();
   const Kernels table = select(name, features, &row);
-  report.expect(row == nullptr && table.add == nullptr && table.matvec_f32 == nullptr,
+  report.expect(row == nullptr && table.add == nullptr && table.matmul_few_f32 == nullptr,
                 "%s must not be chosen", name);
 }
 
