@@ -76,7 +76,7 @@ class Forward {
   void linear(Thread& thread, const Linear& w, const Input& x, Rows y, std::size_t n_tok) noexcept;
   void linear(Thread& thread, const Linear& w, Range rows, const std::byte* next, const Input& x, Rows y,
               std::size_t n_tok) noexcept;
-  // Some activations of a batch as products read them.
+  // Some activations of a batch in integers.
   struct Integers {
     Integers(const Forward& forward, const CacheSize& size, std::size_t max_cols);
     static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t batch,
@@ -89,7 +89,8 @@ class Forward {
     return n_tok >= model_.weight_kinds().words_from(kernels_);
   }
   bool reads_integers(std::size_t n_tok) const noexcept { return reads_int8(n_tok) || reads_words(n_tok); }
-  // The rows as what products read, in integers too where one of them reads those: own tokens.
+  // The rows as products read them, in integers too where one of them reads those, which prepare() makes of
+  // the thread's own tokens.
   Input prepared(const Buffer& rows, std::size_t n_tok, Integers& integers) noexcept;
   Input prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Integers& integers) noexcept;
   void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;  // own tokens

@@ -111,10 +111,20 @@ Arithmetic arithmetic_of(const simd::Kernels& kernels, const Linear& w) noexcept
 }
 
 void WeightKinds::add(const Linear& w) {
-  if (w.packed.codes)
+  if (w.packed.codes) {
     packed = true;
-  else
-    (w.type->type == TensorType::q8_0 ? q8_0 : w.type->type == TensorType::f32 ? f32 : halves) = true;
+    return;
+  }
+  switch (w.type->type) {
+    case TensorType::q8_0:
+      q8_0 = true;
+      break;
+    case TensorType::f32:
+      f32 = true;
+      break;
+    default:
+      halves = true;
+  }
 }
 
 std::size_t WeightKinds::int8_from() const {

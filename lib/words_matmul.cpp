@@ -8,7 +8,7 @@ namespace {
 using simd::panel_block_cols;
 using simd::panel_block_rows;
 
-// panels = W[rows, cols of the panels' shape from `col` on].
+// panels = as many rows and columns of W as they have, from `row` and `col` on.
 void pack(const simd::Kernels& k, const quant::MutablePanelsI16& panels, const Linear& w, std::size_t row,
           std::size_t col) {
   const std::byte* const in = w.at(row, col);

@@ -50,7 +50,8 @@ constexpr size_t panel_block_cols = 512;
   /* up to how many tokens these are worth it, with weights of so many bytes */                                        \
   X(most_few,     size_t, (size_t weight_bytes))                                                                       \
   /* y[r] = sum_c w[r,c] x[c];  n_cols % 32 == 0; each 32 of x may be rounded to 16 bits, by at most                   \
-     max |x[c]| / factor_steps / 2, and to zero where max |x[c]| is below 2^-100; y is not finite where one of x is not */\
+     max |x[c]| / factor_steps / 2, and to zero where max |x[c]| is below 2^-100; y is not finite where one of x       \
+     is not */                                                                                                         \
   X(matvec_q8_0,  void,   (float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols, const float* x))         \
   /* conversions of n numbers, to nearest even; f16 overflows to infinity */                                           \
   X(f16_to_f32,   void,   (float* y, const F16* x, size_t n))                                                          \
@@ -66,7 +67,7 @@ constexpr size_t panel_block_cols = 512;
                            const float* panels, size_t n_rows, size_t n_cols))                                         \
   /* what a core can do at best: read n words, in order or from several places side by side, each line asked for       \
      `ahead` bytes before or (0) not at all (returns their exclusive or); n rounds of independent multiply-adds in     \
-     f32, or of products of int8 or int16 into int32. These add up ones: they return how many they made. n < 2^24 */           \
+     f32, or of products of int8 or int16 into int32. These add up ones: they return how many they made. n < 2^24 */   \
   X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n, size_t n_places, size_t ahead))                    \
   X(peak_f32,     std::uint64_t, (size_t n))                                                                           \
   X(peak_i8,      std::uint64_t, (size_t n))                                                                           \

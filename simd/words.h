@@ -6,8 +6,6 @@
 namespace runnel::simd {
 namespace {
 
-// pair_products: a[2i] b[2i] + a[2i + 1] b[2i + 1] in int32 lanes; add_pairs: sum + pair_products. Sums are
-// PairSums and not Words: GCC 12 would keep each of those twice through a loop, as 64 and as 32 bit numbers.
 // GCC 12 would put all additions of a loop's round behind its last product, and the products in memory till
 // then.
 template <class Sums>
@@ -15,6 +13,15 @@ inline Sums added_up(Sums sums) noexcept {
   __asm__("" : "+v"(sums));
   return sums;
 }
+
+// Different on each instruction set:
+//   PairSums                sums in int32; not Words, which GCC 12 would keep twice through a loop, as 64 and
+//                           as 32 bit numbers
+//   pair_products(a, b)     a[2i] b[2i] + a[2i + 1] b[2i + 1] in int32 lanes
+//   add_pairs(sum, a, b)    sum + pair_products(a, b)
+//   round_to_words(a, b)    to nearest even, in the order of the instruction: four of a, four of b, the next
+//                           four of a ...
+//   store_words(p, v)       `lanes` of them, to nearest even, in their order
 
 #if defined(__AVX512BW__)
 using Words = __m512i;
@@ -28,12 +35,10 @@ inline PairSums add_pairs(PairSums sum, Words a, Words b) noexcept {
   return added_up(sum + (PairSums)pair_products(a, b));
 #endif
 }
-// Rounded to nearest even. In the order of the instruction: four of a, four of b, the next four of a ...
 inline Words round_to_words(F32 a, F32 b) noexcept {
   return _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
 }
 inline F32 as_floats(Words v) noexcept { return _mm512_castsi512_ps(v); }
-// `lanes` words, rounded to nearest even.
 inline void store_words(std::int16_t* p, F32 v) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(v)));
 }
@@ -49,12 +54,10 @@ inline PairSums add_pairs(PairSums sum, Words a, Words b) noexcept {
   return added_up(sum + (PairSums)pair_products(a, b));
 #endif
 }
-// Rounded to nearest even. In the order of the instruction: four of a, four of b, the next four of a ...
 inline Words round_to_words(F32 a, F32 b) noexcept {
   return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
 }
 inline F32 as_floats(Words v) noexcept { return _mm256_castsi256_ps(v); }
-// `lanes` words, rounded to nearest even.
 inline void store_words(std::int16_t* p, F32 v) noexcept {
   const __m256i wide = _mm256_cvtps_epi32(v);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p),

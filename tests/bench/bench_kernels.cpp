@@ -208,6 +208,22 @@ void bench_pack_panel(benchmark::State& state, Fn fn) {
   set_bytes(state, w.size() * sizeof(T));
 }
 
+// From memory: all blocks of a matrix, range(0) megabytes of it.
+void bench_pack_i16(benchmark::State& state, const Kernels& k) {
+  const size_t n_rows = static_cast<size_t>(state.range(0)) * (size_t{1} << 20) / (n_cols * sizeof(F16));
+  const std::vector<F16> w(n_rows * n_cols, make<F16>(0.5f));
+  const quant::ShapeI16 block{block_rows, block_cols};
+  std::vector<std::int16_t> codes(block.n_codes());
+  std::vector<std::uint16_t> scales(block.n_scales());
+  for (auto _ : state) {
+    for_each_block({n_rows, n_cols, 0}, [&](size_t r, size_t c) {
+      k.pack_i16_f16({block, codes.data(), scales.data()}, w.data() + r * n_cols + c, n_cols);
+    });
+    benchmark::ClobberMemory();
+  }
+  set_bytes(state, w.size() * sizeof(F16));
+}
+
 void bench_pack_q8_0(benchmark::State& state, const simd::Kernels& k) {
   const quant::ShapeI8 shape{quant::VariantI8::g32, simd::panel_rows, n_cols};
   const std::vector<quant::BlockQ8_0> w(shape.n_scales());
@@ -348,6 +364,7 @@ void register_row(const std::string& isa, const Kernels& k) {
                                bench_pack_panel<float, decltype(k.pack_panel_f32)>, k.pack_panel_f32);
   benchmark::RegisterBenchmark(name("pack_panel_f16").c_str(),
                                bench_pack_panel<F16, decltype(k.pack_panel_f16)>, k.pack_panel_f16);
+  benchmark::RegisterBenchmark(name("pack_i16_f16").c_str(), bench_pack_i16, k)->Arg(2)->Arg(128);
   benchmark::RegisterBenchmark(name("pack_q8_0").c_str(), bench_pack_q8_0, k);
   register_attention(isa, k);
   register_elementwise(isa, k);
