@@ -16,27 +16,31 @@ static_assert(quant::i16_block % pair_cols == 0);
 // Where round_to_words() leaves the columns of a pair of vectors: pairs of columns in ascending order.
 constexpr size_t step_of_pair(size_t i) noexcept { return (i % 4 < 2 ? 0 : lanes / 2) + i / 4 * 2 + i % 2; }
 
-// Up to 16 rows, and up to a group of their columns.
-template <class Format>
+// Up to 16 rows, and up to a group of their columns; is_whole: no less, which the compiler then knows.
+template <class Format, bool is_whole>
 struct GroupOfRows {
   using Element = typename Format::Element;
   const Element* w;
   size_t w_stride;
-  size_t n_rows, n_cols;
+  size_t n_rows_there, n_cols_there;
+
+  size_t n_rows() const noexcept { return is_whole ? panel_rows : n_rows_there; }
+  size_t n_cols() const noexcept { return is_whole ? quant::i16_group : n_cols_there; }
 
   F32 load(size_t row, size_t col) const noexcept {
     const Element* const p = w + row * w_stride + col;
-    if (row >= n_rows || col >= n_cols) return F32(0.0f);
-    return col + lanes <= n_cols ? Format::load(p) : Format::load_n(p, n_cols - col);
+    if constexpr (is_whole) return Format::load(p);
+    if (row >= n_rows() || col >= n_cols()) return F32(0.0f);
+    return col + lanes <= n_cols() ? Format::load(p) : Format::load_n(p, n_cols() - col);
   }
 
   // Magnitudes are ordered as their bits are.
   void find_maxima(Element (&maxima)[panel_rows]) const noexcept {
     std::fill_n(maxima, panel_rows, Element{0});
-    for (size_t r = 0; r < n_rows; ++r) {
+    for (size_t r = 0; r < n_rows(); ++r) {
       const Element* const row = w + r * w_stride;
       Element max = 0;
-      for (size_t c = 0; c < n_cols; ++c) max = std::max(max, static_cast<Element>(row[c] & 0x7fff));
+      for (size_t c = 0; c < n_cols(); ++c) max = std::max(max, static_cast<Element>(row[c] & 0x7fff));
       maxima[r] = max;
     }
   }
@@ -53,16 +57,18 @@ struct GroupOfRows {
     }
   }
 
-  // Rows [row, row + lanes) of pair_cols columns from col on.
+  // Rows [row, row + lanes) of pair_cols columns from col on. has_empty: there may be rows without codes,
+  // which may have weights that are not finite.
+  template <bool has_empty>
   void pack_square(std::int16_t* codes, size_t row, size_t col, const float* inverses) const noexcept {
     F32 square[lanes];
     RUNNEL_UNROLL for (size_t r = 0; r < lanes; ++r) {
       const F32 inverse(inverses[row + r]);
       // The next panel's, which most likely come next; nothing else tells the processor where it will go on.
-      prefetch(w, (panel_rows + row + r) * w_stride + col);
+      prefetch_l2(w + (panel_rows + row + r) * w_stride + col);
       square[r] =
-          inverses[row + r] == 0.0f
-              ? F32(0.0f)  // also where a weight is not finite
+          has_empty && inverses[row + r] == 0.0f
+              ? F32(0.0f)
               : as_floats(round_to_words(load(row + r, col) * inverse, load(row + r, col + lanes) * inverse));
     }
     transpose(square);
@@ -72,13 +78,22 @@ struct GroupOfRows {
                        sizeof square[i]);
     }
   }
+  template <bool has_empty>
+  void pack_squares(std::int16_t* codes, const float* inverses) const noexcept {
+    for (size_t col = 0; col < quant::filled_up(n_cols(), quant::i16_block); col += pair_cols) {
+      for (size_t row = 0; row < panel_rows; row += lanes) pack_square<has_empty>(codes, row, col, inverses);
+    }
+  }
 
   void pack(std::int16_t* codes, std::uint16_t* scales) const noexcept {
     float inverses[panel_rows];
     find_scales(scales, inverses);
-    for (size_t col = 0; col < quant::filled_up(n_cols, quant::i16_block); col += pair_cols) {
-      for (size_t row = 0; row < panel_rows; row += lanes) pack_square(codes, row, col, inverses);
-    }
+    bool has_empty = false;
+    for (const float inverse : inverses) has_empty = has_empty || inverse == 0.0f;
+    if (has_empty)
+      pack_squares<true>(codes, inverses);
+    else
+      pack_squares<false>(codes, inverses);
   }
 };
 
@@ -89,10 +104,14 @@ void pack_i16(const quant::MutablePanelsI16& out, const typename Format::Element
     const size_t n_rows = std::min(panel_rows, out.shape.n_rows - r);
     const quant::MutablePanelsI16 panel = out.rows(r, n_rows);
     for (size_t g = 0; g < panel.shape.n_groups(); ++g) {
-      const size_t col = g * quant::i16_group;
-      const GroupOfRows<Format> group{w + r * w_stride + col, w_stride, n_rows,
-                                      std::min(quant::i16_group, panel.shape.n_cols - col)};
-      group.pack(panel.codes + col * panel_rows, panel.scales + g * panel_rows);
+      const size_t col = g * quant::i16_group, n_cols = std::min(quant::i16_group, panel.shape.n_cols - col);
+      const auto* const from = w + r * w_stride + col;
+      std::int16_t* const codes = panel.codes + col * panel_rows;
+      std::uint16_t* const scales = panel.scales + g * panel_rows;
+      if (n_rows == panel_rows && n_cols == quant::i16_group)
+        GroupOfRows<Format, true>{from, w_stride, n_rows, n_cols}.pack(codes, scales);
+      else
+        GroupOfRows<Format, false>{from, w_stride, n_rows, n_cols}.pack(codes, scales);
     }
   }
 }

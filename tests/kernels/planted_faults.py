@@ -137,7 +137,7 @@ FAULTS = [
     ("avx2 avx512", "simd/int16/pack.h", "(i % 4 < 2 ? 0 : lanes / 2) + i / 4 * 2 + i % 2", "i", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "row[c] & 0x7fff", "row[c]", "pack_i16_bf16"),  # of the negative ones
     ("avx2 avx512", "simd/int16/pack.h", "inverses[row + r] == 0.0f", "false", "pack_i16_f16"),  # numbers that are not finite
-    ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows || col >= n_cols", "row >= n_rows", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows() || col >= n_cols()", "row >= n_rows()", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_carry_ratio", "quant::i8_carry_ratio", "quantize_i16"),
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_block * sizeof *out.codes", "quant::i16_block", "quantize_i16"),
     ("avx512", "simd/int8/quantize_vector.h", "i / side * y_stride + i % side", "i * y_stride", "quantize_vector"),
