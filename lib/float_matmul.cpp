@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/blas.h"
+#include "lib/panel_blocks.h"
 
 namespace runnel {
 namespace {
@@ -10,8 +11,6 @@ namespace {
 using quant::TensorType;
 using simd::panel_block_cols;
 using simd::panel_block_rows;
-
-constexpr std::size_t col_multiple = 32;  // whole cache lines of every type
 
 // panel = W[row .. row + n_rows, cols].
 void pack_panel(const simd::Kernels& k, float* panel, const Linear& w, std::size_t row, std::size_t n_rows,
@@ -39,18 +38,11 @@ void pack(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range
 
 void multiply_panels(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, ConstRows x,
                      Rows y, std::size_t n_tok) {
-  for (std::size_t t = 0; t < n_tok; ++t) std::fill_n(y.data + t * y.stride + rows.begin, rows.size(), 0.0f);
-  const std::size_t n_rows = even_part(rows.size(), panel_block_rows, simd::panel_rows);
-  const std::size_t n_cols = even_part(w.n_cols, panel_block_cols, col_multiple);
-  for (std::size_t r = rows.begin; r < rows.end; r += n_rows) {
-    const Range block{r, std::min(rows.end, r + n_rows)};
-    for (std::size_t c = 0; c < w.n_cols; c += n_cols) {
-      const Range cols{c, std::min(w.n_cols, c + n_cols)};
-      pack(k, scratch, w, block, cols);
-      k.matmul_panels(y.data + r, y.stride, x.data + c, x.stride, n_tok, scratch.floats.data(), block.size(),
-                      cols.size());
-    }
-  }
+  add_panel_blocks(w, rows, y, n_tok, [&](Range block, Range cols) {
+    pack(k, scratch, w, block, cols);
+    k.matmul_panels(y.data + block.begin, y.stride, x.data + cols.begin, x.stride, n_tok,
+                    scratch.floats.data(), block.size(), cols.size());
+  });
 }
 
 // Whole rows at a time: sgemm cuts and packs by itself.
@@ -71,10 +63,9 @@ std::size_t float_block_floats(std::size_t max_cols) noexcept {
 }
 
 SharedWork float_matmul_rows(const Linear& w, std::size_t n_threads) noexcept {
-  const std::size_t block_rows = blas_is_usable() ? blas_block_rows(w.n_rows, w.n_cols) : panel_block_rows;
-  return {.n = w.n_rows,
-          .multiple = blas_is_usable() ? block_rows : simd::panel_rows,
-          .n_pieces = divided_up(w.n_rows / n_threads, block_rows)};
+  if (!blas_is_usable()) return panel_block_pieces(w, n_threads);
+  const std::size_t block_rows = blas_block_rows(w.n_rows, w.n_cols);
+  return {.n = w.n_rows, .multiple = block_rows, .n_pieces = divided_up(w.n_rows / n_threads, block_rows)};
 }
 
 void float_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,

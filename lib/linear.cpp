@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lib/float_matmul.h"
+#include "lib/panel_blocks.h"
 #include "lib/q8_0_matmul.h"
 #include "lib/words_matmul.h"
 
@@ -191,7 +192,7 @@ SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const
     const Product product = product_of(kernels, *w, n_tok);
     if (product == Product::floats || product == Product::words) {
       const SharedWork rows =
-          product == Product::floats ? float_matmul_rows(*w, n_threads) : words_matmul_rows(*w, n_threads);
+          product == Product::floats ? float_matmul_rows(*w, n_threads) : panel_block_pieces(*w, n_threads);
       work.multiple = std::max(work.multiple, rows.multiple);
       work.n_pieces = std::max(work.n_pieces, rows.n_pieces);
     } else {

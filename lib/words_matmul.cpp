@@ -1,12 +1,9 @@
 #include "lib/words_matmul.h"
 
-#include <algorithm>
+#include "lib/panel_blocks.h"
 
 namespace runnel {
 namespace {
-
-using simd::panel_block_cols;
-using simd::panel_block_rows;
 
 // panels = as many rows and columns of W as they have, from `row` and `col` on.
 void pack(const simd::Kernels& k, const quant::MutablePanelsI16& panels, const Linear& w, std::size_t row,
@@ -20,28 +17,17 @@ void pack(const simd::Kernels& k, const quant::MutablePanelsI16& panels, const L
 
 }  // namespace
 
-quant::ShapeI16 words_block() noexcept { return {panel_block_rows, panel_block_cols}; }
-
-SharedWork words_matmul_rows(const Linear& w, std::size_t n_threads) noexcept {
-  return {.n = w.n_rows,
-          .multiple = simd::panel_rows,
-          .n_pieces = divided_up(w.n_rows / n_threads, panel_block_rows)};
-}
+quant::ShapeI16 words_block() noexcept { return {simd::panel_block_rows, simd::panel_block_cols}; }
 
 void words_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
                   const quant::ActivationsI16& x, Rows y, std::size_t n_tok) noexcept {
-  for (std::size_t t = 0; t < n_tok; ++t) std::fill_n(y.data + t * y.stride + rows.begin, rows.size(), 0.0f);
-  const std::size_t n_rows = even_part(rows.size(), panel_block_rows, simd::panel_rows);
-  const std::size_t n_cols = even_part(w.n_cols, panel_block_cols, quant::i16_block);
-  for (std::size_t r = rows.begin; r < rows.end; r += n_rows) {
-    for (std::size_t c = 0; c < w.n_cols; c += n_cols) {
-      const quant::ShapeI16 shape{std::min(n_rows, rows.end - r), std::min(n_cols, w.n_cols - c)};
-      std::int16_t* const codes = scratch.words.data();
-      std::uint16_t* const scales = scratch.word_scales.data();
-      pack(kernels, {shape, codes, scales}, w, r, c);
-      kernels.matmul_i16(y.data + r, y.stride, x, c, n_tok, {shape, codes, scales});
-    }
-  }
+  std::int16_t* const codes = scratch.words.data();
+  std::uint16_t* const scales = scratch.word_scales.data();
+  add_panel_blocks(w, rows, y, n_tok, [&](Range block, Range cols) {
+    const quant::ShapeI16 shape{block.size(), cols.size()};
+    pack(kernels, {shape, codes, scales}, w, block.begin, cols.begin);
+    kernels.matmul_i16(y.data + block.begin, y.stride, x, cols.begin, n_tok, {shape, codes, scales});
+  });
 }
 
 }  // namespace runnel

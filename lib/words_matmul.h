@@ -9,9 +9,6 @@ namespace runnel {
 // The largest block of a matrix.
 quant::ShapeI16 words_block() noexcept;
 
-// How a team shares W's rows: a block is a piece.
-SharedWork words_matmul_rows(const Linear& w, std::size_t n_threads) noexcept;
-
 // y[t, r] = sum_c W[r, c] x[t, c] for those rows. The same bits for any team.
 void words_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
                   const quant::ActivationsI16& x, Rows y, std::size_t n_tok) noexcept;
