@@ -6,17 +6,15 @@
 namespace runnel::simd {
 namespace {
 
+// Sums of products of words. Not Words: GCC 12 would keep each sum twice through a loop, as 64 and as 32 bit
+// numbers.
+using PairSums = std::int32_t __attribute__((vector_size(lanes * sizeof(std::int32_t))));
+
 // GCC 12 would put all additions of a loop's round behind its last product, and the products in memory till
 // then.
-template <class Sums>
-inline Sums added_up(Sums sums) noexcept {
-  __asm__("" : "+v"(sums));
-  return sums;
-}
+inline void added_up(PairSums& sums) noexcept { __asm__("" : "+v"(sums)); }
 
 // Different on each instruction set:
-//   PairSums                sums in int32; not Words, which GCC 12 would keep twice through a loop, as 64 and
-//                           as 32 bit numbers
 //   pair_products(a, b)     a[2i] b[2i] + a[2i + 1] b[2i + 1] in int32 lanes
 //   add_pairs(sum, a, b)    sum + pair_products(a, b)
 //   round_to_words(a, b)    to nearest even, in the order of the instruction: four of a, four of b, the next
@@ -25,14 +23,15 @@ inline Sums added_up(Sums sums) noexcept {
 
 #if defined(__AVX512BW__)
 using Words = __m512i;
-using PairSums = std::int32_t __attribute__((vector_size(sizeof(Words))));
 inline Words ones_of_words() noexcept { return _mm512_set1_epi16(1); }
 inline Words pair_products(Words a, Words b) noexcept { return _mm512_madd_epi16(a, b); }
 inline PairSums add_pairs(PairSums sum, Words a, Words b) noexcept {
 #if defined(__AVX512VNNI__)
   return (PairSums)_mm512_dpwssd_epi32((Words)sum, a, b);
 #else
-  return added_up(sum + (PairSums)pair_products(a, b));
+  sum += (PairSums)pair_products(a, b);
+  added_up(sum);
+  return sum;
 #endif
 }
 inline Words round_to_words(F32 a, F32 b) noexcept {
@@ -44,14 +43,15 @@ inline void store_words(std::int16_t* p, F32 v) noexcept {
 }
 #elif defined(__AVX2__)
 using Words = __m256i;
-using PairSums = std::int32_t __attribute__((vector_size(sizeof(Words))));
 inline Words ones_of_words() noexcept { return _mm256_set1_epi16(1); }
 inline Words pair_products(Words a, Words b) noexcept { return _mm256_madd_epi16(a, b); }
 inline PairSums add_pairs(PairSums sum, Words a, Words b) noexcept {
 #if defined(__AVXVNNI__)
   return (PairSums)_mm256_dpwssd_avx_epi32((Words)sum, a, b);
 #else
-  return added_up(sum + (PairSums)pair_products(a, b));
+  sum += (PairSums)pair_products(a, b);
+  added_up(sum);
+  return sum;
 #endif
 }
 inline Words round_to_words(F32 a, F32 b) noexcept {

@@ -48,9 +48,9 @@ class FactorsOfWords {
   static void multiply(I32 (&dots)[n_rows][line_vecs], const Factors<FactorsOfWords>* rows, size_t n_steps,
                        Line line) noexcept {
     constexpr size_t n_vecs = 2 * line_vecs;  // of words; in their sums there are two neighbours of each dot
-    Sums sums[n_rows][n_vecs];
+    PairSums sums[n_rows][n_vecs];
     RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
-      RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[i][v] = Sums{};
+      RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[i][v] = PairSums{};
     }
     for (size_t step = 0; step < n_steps; ++step) {
       const std::int8_t* const p = line(step);
@@ -58,7 +58,7 @@ class FactorsOfWords {
       RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) words[v] = widen(p + v * lanes / 2 * dot_bytes);
       RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
         const Words x = four_words(rows[i].numbers.numbers_ + step * dot_bytes);
-        RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[i][v] += (Sums)pair_products(words[v], x);
+        RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[i][v] += (PairSums)pair_products(words[v], x);
       }
     }
     RUNNEL_UNROLL for (size_t i = 0; i < n_rows; ++i) {
@@ -68,9 +68,6 @@ class FactorsOfWords {
   }
 
  private:
-  // Not Words: GCC 12 would keep each sum twice through a loop, as 64 and as 32 bit numbers.
-  using Sums = std::int32_t __attribute__((vector_size(sizeof(Words))));
-
   alignas(64) std::int16_t numbers_[max_factors];
 };
 
