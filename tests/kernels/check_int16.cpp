@@ -10,8 +10,6 @@
 namespace runnel::simd {
 namespace {
 
-constexpr float untouched = 12345.0f;  // between the rows of a result
-
 // Where row r, column c of panels lies.
 std::size_t code_place(const quant::ShapeI16& shape, std::size_t r, std::size_t c) {
   return ((r / 16 * shape.n_blocks() * 16 + c / 2) * 16 + r % 16) * 2 + c % 2;
@@ -41,7 +39,7 @@ struct Weights {
   Guarded<Element> w;
 
   Weights(std::size_t rows, std::size_t cols)
-      : n_rows(rows), n_cols(cols), stride(cols + cols % 3), w(rows == 0 ? 0 : (rows - 1) * stride + cols) {}
+      : n_rows(rows), n_cols(cols), stride(cols + cols % 3), w(extent(rows, stride, cols)) {}
 
   template <class Fn>
   void check(Fn fn, const char* what, Report& report) const {
@@ -223,7 +221,7 @@ double exact(const Case& c, const Operands& o, std::size_t t, std::size_t r, dou
 
 void check_case(const Kernels& kernels, const Case& c, bool extremes, Random& random, Report& report) {
   const Operands o(c, extremes, random);
-  const std::size_t size = c.n_tok == 0 ? 0 : (c.n_tok - 1) * c.y_stride() + c.n_rows;
+  const std::size_t size = extent(c.n_tok, c.y_stride(), c.n_rows);
   Guarded<float> before(size);
   Guarded<float> y(size);
   Guarded<float> split(size);

@@ -12,8 +12,6 @@ namespace {
 
 using quant::VariantI8;
 
-constexpr float untouched = 12345.0f;  // between the rows of a result
-
 struct Case {
   VariantI8 variant;
   std::size_t n_rows, n_cols, n_tok;
@@ -203,7 +201,7 @@ void compare_with_split(const Kernels& kernels, const Case& c, const Operands& o
 
 void check_case(const Kernels& kernels, const Case& c, Codes codes, Random& random, Report& report) {
   const Operands o(c, codes, random);
-  Guarded<float> y(c.n_tok == 0 ? 0 : (c.n_tok - 1) * c.y_stride() + c.n_rows);
+  Guarded<float> y(extent(c.n_tok, c.y_stride(), c.n_rows));
   std::fill(y.begin(), y.end(), untouched);
   kernels.matmul_i8(y.data(), c.y_stride(), o.x, c.n_tok, o.w, nullptr);
   report.expect(y.intact(), "%s: wrote before y", c.name());

@@ -5,17 +5,11 @@
 namespace runnel::simd {
 namespace {
 
-constexpr float untouched = 12345.0f;  // between the rows of a result
-
 struct MatmulCase {
   std::size_t n_rows, n_tok, n_cols;
   std::size_t x_stride() const { return n_cols + n_rows % 3; }
   std::size_t y_stride() const { return n_rows + n_cols % 5; }
   std::size_t n_panels() const { return (n_rows + panel_rows - 1) / panel_rows; }
-  // Elements of n rows, the last of which ends with its own numbers.
-  static std::size_t extent(std::size_t n, std::size_t stride, std::size_t length) {
-    return n == 0 ? 0 : (n - 1) * stride + length;
-  }
 };
 
 void compare_with_formula(const MatmulCase& m, const Guarded<float>& got, const Guarded<float>& before,
@@ -43,8 +37,8 @@ void compare_with_formula(const MatmulCase& m, const Guarded<float>& got, const 
 
 void check_case(const Kernels& kernels, const MatmulCase& m, Random& random, Report& report) {
   Guarded<float> panels(m.n_panels() * m.n_cols * panel_rows);
-  Guarded<float> x(MatmulCase::extent(m.n_tok, m.x_stride(), m.n_cols));
-  Guarded<float> y(MatmulCase::extent(m.n_tok, m.y_stride(), m.n_rows));
+  Guarded<float> x(extent(m.n_tok, m.x_stride(), m.n_cols));
+  Guarded<float> y(extent(m.n_tok, m.y_stride(), m.n_rows));
   Guarded<float> before(y.size());
   Guarded<float> again(y.size());
   fill(panels, random);
@@ -76,7 +70,7 @@ void check_pack_panel(Fn fn, Report& report) {
   for (std::size_t n_rows = 0; n_rows <= panel_rows; ++n_rows) {
     for (std::size_t n_cols = 0; n_cols <= 70; ++n_cols) {
       const std::size_t stride = n_cols + n_cols % 3;
-      Guarded<T> w(MatmulCase::extent(n_rows, stride, n_cols));
+      Guarded<T> w(extent(n_rows, stride, n_cols));
       Guarded<float> panel(n_cols * panel_rows);
       for (T& element : w) element = Format::make(random.number(true));
       fn(panel.data(), w.data(), stride, n_rows, n_cols);

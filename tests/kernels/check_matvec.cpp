@@ -8,8 +8,6 @@
 namespace runnel::simd {
 namespace {
 
-constexpr float untouched = 12345.0f;  // between the rows of a result
-
 // w: n_rows rows of row_size elements. value(r, c) is the weight in double. Each `rounded` numbers of x may
 // be rounded together; 0: none are.
 template <class T, class Fn, class Value>
@@ -62,8 +60,8 @@ void check_few(Fn fn, Report& report) {
           [&](std::size_t r, std::size_t c) { return Format::value(w[r * n_cols + c]); }, report);
       const std::size_t n_tok = n_cols % 9;
       const std::size_t x_stride = n_cols + n_rows % 3, y_stride = n_rows + n_cols % 2;
-      Guarded<float> x(n_tok == 0 ? 0 : (n_tok - 1) * x_stride + n_cols);
-      Guarded<float> y(n_tok == 0 ? 0 : (n_tok - 1) * y_stride + n_rows);
+      Guarded<float> x(extent(n_tok, x_stride, n_cols));
+      Guarded<float> y(extent(n_tok, y_stride, n_rows));
       fill(x, random);
       for (float& v : y) v = untouched;
       fn(y.data(), y_stride, w.data(), n_rows, n_cols, x.data(), x_stride, n_tok);

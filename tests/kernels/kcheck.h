@@ -57,6 +57,13 @@ inline void fill(const Guarded<float>& x, Random& random, bool massive = false) 
   for (float& v : x) v = random.number(massive);
 }
 
+constexpr float untouched = 12345.0f;  // between the rows of a result
+
+// Elements of n rows, the last of which ends with its own numbers.
+constexpr std::size_t extent(std::size_t n, std::size_t stride, std::size_t length) {
+  return n == 0 ? 0 : (n - 1) * stride + length;
+}
+
 inline bool same_bits(const float* a, const float* b, std::size_t n) {
   return n == 0 || std::memcmp(a, b, n * sizeof(float)) == 0;
 }
