@@ -124,7 +124,7 @@ constexpr size_t panel_block_cols = 512;
   X(unasked_i8,   size_t, (size_t n, size_t n_q))                                                                      \
   /* y[i / side * y_stride + i % side] = x[i] / scale to the nearest integer, ties to even: `side` numbers side by     \
      side, then y_stride on. Returns scale = max |x| / 127. All zeros, or max |x| below 2^-100: scale 0, y 0. Not      \
-     finite somewhere: scale NaN, y 0. side: a power of two */                                                         \
+     finite somewhere: scale NaN, y 0 */                                                                               \
   X(quantize_vector, float, (std::int8_t* y, size_t side, size_t y_stride, const float* x, size_t n))                  \
   /* one step of the online softmax (Milakov and Gimelshein 2018, algorithm 3) over a block of n scores: with          \
      m = max(*max, s), s[j] = exp(s[j] - m), *sum = *sum exp(*max - m) + sum_j s[j], *max = m; returns                 \

@@ -41,14 +41,10 @@ struct TileFactors {
 
   // Row i of them; zeros up to a whole four, and further.
   void set(size_t i, const float* x, size_t n) noexcept {
-    const Scaling scaling = scaling_of(x, n, static_cast<float>(factor_steps));
-    scales[i] = scaling.scale;
-    for (size_t j = 0; j < n; j += lanes) {
-      const F32 some = j + lanes <= n ? load(x + j) : load_n(x + j, n - j);
-      const I32 numbers = _mm512_cvtps_epi32(some * F32(scaling.inverse));
-      store_bytes(bytes[2 * i] + j, (numbers + 128) >> 8);
-      store_bytes(bytes[2 * i + 1] + j, numbers);
-    }
+    scales[i] = make_factors(x, n, [&](size_t j, I32 some) {
+      narrow_to_bytes(bytes[2 * i] + j, high_bytes(some));
+      narrow_to_bytes(bytes[2 * i + 1] + j, some);
+    });
   }
   void set_all(const float* x, size_t stride, size_t n_rows, size_t n) noexcept {
     for (size_t i = 0; i < n_rows; ++i) set(i, x + i * stride, n);
@@ -58,12 +54,6 @@ struct TileFactors {
 
   alignas(64) std::int8_t bytes[tile_rows][max_factors];
   float scales[max_rows];
-
- private:
-  // The lowest byte of each lane.
-  static void store_bytes(std::int8_t* p, I32 v) noexcept {
-    _mm_store_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
-  }
 };
 
 // Sums of high and low bytes in turns, 16 of each.

@@ -84,8 +84,9 @@ inline void mix_rows(float* y, size_t y_stride, const float* p, size_t p_stride,
   Factors<Numbers> rows[factor_rows];
   for (size_t i = 0; i < n_q; ++i) rows[i].set(p + i * p_stride, n_k);
   constexpr size_t wide = Numbers::wide_lines * block_keys;
+  const bool are_near = ahead == 0;  // earlier rows have brought the values into the L1 cache
   size_t d = 0;
-  for (; n_q <= Numbers::wide_rows && d + wide <= dim; d += wide)
+  for (; (n_q <= Numbers::wide_rows || are_near) && d + wide <= dim; d += wide)
     mix_lines<Numbers, Numbers::wide_rows, Numbers::wide_lines>(y, y_stride, rows, n_q, v, n_k, dim, d,
                                                                 ahead);
   for (; d + block_keys <= dim; d += block_keys)

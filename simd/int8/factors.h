@@ -1,11 +1,12 @@
 // What meets int8 keys and values in integer products: a query, or weights over keys, as numbers of 16 bits
 // with one scale. Instruction sets multiply them in one of two ways, a class each:
 //
-//   numbers.put(j, x)       keeps number j, -factor_steps <= x <= factor_steps
-//   numbers.finish(n, sum)  after n of them, which add up to sum: zeros up to a whole four
+//   numbers.put(j, x)       keeps numbers j to j + lanes, -factor_steps <= x <= factor_steps; the last of
+//                           them may be zeros beyond the end
+//   numbers.finish(sum)     after all of them, which add up to sum
 //   line_rows               rows of numbers that meet a line of cached bytes at a time
 //   wide_rows, wide_lines   up to wide_rows rows meet wide_lines neighbouring lines at a time, which
-//                           reads the lines in order
+//                           reads the lines in order, and the rows seldom
 //   multiply(dots, rows, n_steps, line)
 //                           dots[i][v] = sum of row i's numbers times the bytes of vector v, where line(step)
 //                           is one or more times [block_keys][dot_bytes] of them; exact
@@ -21,22 +22,43 @@ namespace {
 constexpr size_t max_factors = 256;
 constexpr size_t line_vecs = block_keys / lanes;  // of int32
 
-// x[j] = number j * scale, to the nearest.
+// The largest of the bits of |x[j]|: NaN > infinity > all others.
+inline std::uint32_t max_magnitude_bits(const float* x, size_t n) noexcept {
+  const auto bits = [](F32 some) { return xsimd::bitwise_cast<I32>(some) & I32(0x7fffffff); };
+  I32 largest(0);
+  size_t j = 0;
+  for (; j + lanes <= n; j += lanes) largest = xsimd::max(largest, bits(load(x + j)));
+  if (j < n) largest = xsimd::max(largest, bits(load_n(x + j, n - j)));
+  return static_cast<std::uint32_t>(max(largest));
+}
+
+// put(j, numbers) for `lanes` of them from j on, zeros from n on: x[j] = number j * scale, to the nearest.
+// Returns the scale.
+template <class Put>
+inline float make_factors(const float* x, size_t n, Put put) noexcept {
+  const Scaling scaling = scaling_up_to(max_magnitude_bits(x, n), static_cast<float>(factor_steps));
+  const auto round = [&](F32 some) {
+    return scaling.is_empty() ? I32(0) : to_nearest(some * F32(scaling.inverse));
+  };
+  size_t j = 0;
+  for (; j + lanes <= n; j += lanes) put(j, round(load(x + j)));
+  if (j < n) put(j, round(load_n(x + j, n - j)));
+  return scaling.scale;
+}
+
+// The numbers of a row.
 template <class Numbers>
 struct Factors {
   Numbers numbers;
   float scale;
 
   void set(const float* x, size_t n) noexcept {
-    const Scaling scaling = scaling_of(x, n, static_cast<float>(factor_steps));
-    scale = scaling.scale;
-    std::int32_t sum = 0;
-    for (size_t j = 0; j < n; ++j) {
-      const std::int32_t number = scaling.integer(x[j]);
-      numbers.put(j, number);
-      sum += number;
-    }
-    numbers.finish(n, sum);
+    I32 sums(0);
+    scale = make_factors(x, n, [&](size_t j, I32 some) {
+      numbers.put(j, some);
+      sums += some;
+    });
+    numbers.finish(sum(sums));
   }
 };
 

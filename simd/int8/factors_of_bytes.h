@@ -7,6 +7,9 @@
 namespace runnel::simd {
 namespace {
 
+// x = 256 high + low: the lowest byte is the high one's. For |x| <= factor_steps.
+inline I32 high_bytes(I32 x) noexcept { return (x + 128) >> 8; }
+
 // One of the two is unsigned on x86: 128 is added to what is cached, and sums start at -128 times the sum of
 // the factors. Four factors meet those of every lane: x86 wants them in every lane, ARM in one.
 #if defined(__x86_64__)
@@ -33,14 +36,11 @@ class FactorsOfBytes {
   static constexpr size_t line_rows = lanes == 16 ? 8 : lanes == 8 ? 2 : 3;
   static constexpr size_t wide_rows = lanes == 16 ? 3 : line_rows, wide_lines = lanes == 16 ? 4 : 1;
 
-  void put(size_t j, std::int32_t x) noexcept {
-    high_[j] = high_byte(x);
-    low_[j] = low_byte(x);
+  void put(size_t j, I32 x) noexcept {
+    narrow_to_bytes(high_ + j, high_bytes(x));
+    narrow_to_bytes(low_ + j, x);
   }
-  void finish(size_t n, std::int32_t sum) noexcept {
-    for (; n % dot_bytes != 0; ++n) high_[n] = low_[n] = 0;
-    start_ = -added_to_bytes * sum;
-  }
+  void finish(std::int32_t sum) noexcept { start_ = -added_to_bytes * sum; }
 
   template <size_t n_rows, size_t n_vecs, class Line>
   static void multiply(I32 (&dots)[n_rows][n_vecs], const Factors<FactorsOfBytes>* rows, size_t n_steps,

@@ -39,10 +39,8 @@ class FactorsOfWords {
   static constexpr size_t line_rows = lanes == 16 ? 8 : 2;
   static constexpr size_t wide_rows = line_rows, wide_lines = 1;  // widened for fewer rows they cost more
 
-  void put(size_t j, std::int32_t x) noexcept { numbers_[j] = static_cast<std::int16_t>(x); }
-  void finish(size_t n, std::int32_t) noexcept {
-    for (size_t j = n; j % dot_bytes != 0; ++j) numbers_[j] = 0;
-  }
+  void put(size_t j, I32 x) noexcept { narrow_to_words(numbers_ + j, x); }
+  void finish(std::int32_t) noexcept {}
 
   template <size_t n_rows, class Line>
   static void multiply(I32 (&dots)[n_rows][line_vecs], const Factors<FactorsOfWords>* rows, size_t n_steps,

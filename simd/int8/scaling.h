@@ -26,19 +26,24 @@ struct Scaling {
   std::int32_t integer(float x) const noexcept { return is_empty() ? 0 : round_to_even(x * inverse); }
 };
 
-// For integers up to `most`, the largest of them at the largest |x|.
-inline Scaling scaling_of(const float* x, std::size_t n, float most) noexcept {
+// For integers up to `most`, the largest of them at the largest |x|, whose bits max_bits are. As integers
+// magnitudes order like the numbers, with NaN above infinity.
+inline Scaling scaling_up_to(std::uint32_t max_bits, float most) noexcept {
   constexpr std::uint32_t infinity_bits = 0x7f800000;
-  // Magnitudes as integers, which order like the numbers and put NaN above infinity.
+  if (max_bits >= infinity_bits) return {std::numeric_limits<float>::quiet_NaN(), 0.0f};
+  const float max = std::bit_cast<float>(max_bits);
+  if (max < quant::i8_least_max) return {0.0f, 0.0f};
+  return {max / most, most / max};
+}
+
+// Of n numbers.
+inline Scaling scaling_of(const float* x, std::size_t n, float most) noexcept {
   std::uint32_t max_bits = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffff;
     max_bits = bits > max_bits ? bits : max_bits;
   }
-  if (max_bits >= infinity_bits) return {std::numeric_limits<float>::quiet_NaN(), 0.0f};
-  const float max = std::bit_cast<float>(max_bits);
-  if (max < quant::i8_least_max) return {0.0f, 0.0f};
-  return {max / most, most / max};
+  return scaling_up_to(max_bits, most);
 }
 
 }  // namespace

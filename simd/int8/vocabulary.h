@@ -3,6 +3,10 @@
 //
 //   I32                        `lanes` int32
 //   load_i32, to_float
+//   to_nearest(x)              integers, ties to even
+//   narrow_to_bytes(p, v)      the lowest byte of each int32, `lanes` of them
+//   narrow_to_words(p, v)      the lower half of each
+//   sum, max                   over all lanes
 //   load_words(p, q)           eight words of 32 bits from p and eight from q on, or as many from p as
 //                              there is room for; what is in them is no matter
 //   store_words
@@ -27,6 +31,15 @@ static_assert(panel_rows == quant::i8_panel_rows);
 
 inline I32 load_i32(const void* p) noexcept { return _mm512_loadu_si512(p); }
 inline F32 to_float(I32 v) noexcept { return _mm512_cvtepi32_ps(v); }
+inline I32 to_nearest(F32 x) noexcept { return _mm512_cvtps_epi32(x); }
+inline void narrow_to_bytes(std::int8_t* p, I32 v) noexcept {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
+}
+inline void narrow_to_words(std::int16_t* p, I32 v) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(v));
+}
+inline std::int32_t sum(I32 v) noexcept { return _mm512_reduce_add_epi32(v); }
+inline std::int32_t max(I32 v) noexcept { return _mm512_reduce_max_epi32(v); }
 inline F32 load_words(const std::int8_t* p, const std::int8_t* q) noexcept {
   const auto eight = [](const std::int8_t* at) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
@@ -47,8 +60,7 @@ inline __m512i magnitude_bits(const float* x) noexcept {
   return _mm512_and_si512(_mm512_loadu_si512(x), _mm512_set1_epi32(0x7fffffff));
 }
 inline std::uint32_t max_magnitude_bits(const float* x) noexcept {
-  const __m512i max = _mm512_max_epi32(magnitude_bits(x), magnitude_bits(x + 16));
-  return static_cast<std::uint32_t>(_mm512_reduce_max_epi32(max));
+  return static_cast<std::uint32_t>(max(I32(_mm512_max_epi32(magnitude_bits(x), magnitude_bits(x + 16)))));
 }
 inline std::uint32_t above(const float* x, float limit) noexcept {
   const auto half = [&](const float* p) {
@@ -58,12 +70,10 @@ inline std::uint32_t above(const float* x, float limit) noexcept {
   return half(x) | half(x + 16) << 16;
 }
 inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor) noexcept {
-  const __m512 f = _mm512_set1_ps(factor);
-  const __m512i low = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), f));
-  const __m512i high = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), f));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), _mm512_cvtepi32_epi8(low));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + 16), _mm512_cvtepi32_epi8(high));
-  return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
+  const I32 low = to_nearest(load(x) * F32(factor)), high = to_nearest(load(x + lanes) * F32(factor));
+  narrow_to_bytes(codes, low);
+  narrow_to_bytes(codes + lanes, high);
+  return sum(low + high);
 }
 inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
   size_t count = 0;
@@ -80,6 +90,30 @@ inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
 
 inline I32 load_i32(const void* p) noexcept { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 inline F32 to_float(I32 v) noexcept { return _mm256_cvtepi32_ps(v); }
+inline I32 to_nearest(F32 x) noexcept { return _mm256_cvtps_epi32(x); }
+inline void narrow_to_bytes(std::int8_t* p, I32 v) noexcept {
+  const __m256i lowest = _mm256_set1_epi32(0x0c080400);  // of four lanes, four times
+  const __m256i fours = _mm256_shuffle_epi8(v, lowest);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p),
+                   _mm_unpacklo_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1)));
+}
+inline void narrow_to_words(std::int16_t* p, I32 v) noexcept {
+  const __m256i lower = _mm256_set1_epi64x(0x0d0c090805040100);
+  const __m256i fours = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, lower), 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(fours));
+}
+inline std::int32_t sum(I32 v) noexcept {
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+  return _mm_cvtsi128_si32(four);
+}
+inline std::int32_t max(I32 v) noexcept {
+  __m128i four = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+  return _mm_cvtsi128_si32(four);
+}
 inline F32 load_words(const std::int8_t* p, const std::int8_t*) noexcept {
   return _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
@@ -97,10 +131,7 @@ inline __m256i magnitude_bits(const float* x) noexcept {
 inline std::uint32_t max_magnitude_bits(const float* x) noexcept {
   const __m256i max8 = _mm256_max_epi32(_mm256_max_epi32(magnitude_bits(x), magnitude_bits(x + 8)),
                                         _mm256_max_epi32(magnitude_bits(x + 16), magnitude_bits(x + 24)));
-  __m128i max = _mm_max_epi32(_mm256_castsi256_si128(max8), _mm256_extracti128_si256(max8, 1));
-  max = _mm_max_epi32(max, _mm_shuffle_epi32(max, 0x4e));
-  max = _mm_max_epi32(max, _mm_shuffle_epi32(max, 0xb1));
-  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(max));
+  return static_cast<std::uint32_t>(max(I32(max8)));
 }
 inline std::uint32_t above(const float* x, float limit) noexcept {
   std::uint32_t mask = 0;
@@ -120,11 +151,7 @@ inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor
   const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes), _mm256_permutevar8x32_epi32(bytes, order));
-  const __m256i sum8 = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
-  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(sum8), _mm256_extracti128_si256(sum8, 1));
-  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
-  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1));
-  return _mm_cvtsi128_si32(sum);
+  return sum(I32(_mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d))));
 }
 inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
   size_t count = 0;
@@ -143,6 +170,16 @@ inline I32 load_i32(const void* p) noexcept {
   return vreinterpretq_s32_u8(vld1q_u8(static_cast<const std::uint8_t*>(p)));
 }
 inline F32 to_float(I32 v) noexcept { return vcvtq_f32_s32(v); }
+inline I32 to_nearest(F32 x) noexcept { return vcvtnq_s32_f32(x); }
+inline void narrow_to_bytes(std::int8_t* p, I32 v) noexcept {
+  const int16x4_t words = vmovn_s32(v);
+  const int32x2_t bytes = vreinterpret_s32_s8(vmovn_s16(vcombine_s16(words, words)));
+  const std::int32_t four = vget_lane_s32(bytes, 0);
+  __builtin_memcpy(p, &four, sizeof four);
+}
+inline void narrow_to_words(std::int16_t* p, I32 v) noexcept { vst1_s16(p, vmovn_s32(v)); }
+inline std::int32_t sum(I32 v) noexcept { return vaddvq_s32(v); }
+inline std::int32_t max(I32 v) noexcept { return vmaxvq_s32(v); }
 inline F32 load_words(const std::int8_t* p, const std::int8_t*) noexcept {
   return vreinterpretq_f32_s8(vld1q_s8(p));
 }

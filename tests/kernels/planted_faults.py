@@ -109,9 +109,12 @@ FAULTS = [
     ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "step < n_steps; ++step) add(step, 0)", "false;) add(step, 0)", "scores_i8"),
     ("avx512vnni", "simd/int8/attention_dots.h", "d += wide)", "d += block_keys)", "mix_i8"),
     ("avxvnni avx512vnni dotprod", "simd/int8/bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
-    ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "high_[n] = low_[n] = 0", "", "scores_i8"),
+    ("avxvnni avx512vnni dotprod", "simd/int8/factors.h", "round(load_n(x + j, n - j))", "round(load_n(x + j, n - j, 1.0f))", "scores_i8"),
     ("dotprod", "simd/int8/factors_of_bytes.h", "vreinterpretq_s8_s32(a), b, 0)", "vreinterpretq_s8_s32(a), b, 1)", "mix_i8"),
-    ("avx2 avx512", "simd/int8/factors_of_words.h", "numbers_[j] = 0", "", "scores_i8"),
+    ("avx2 avx512", "simd/int8/factors.h", "round(load_n(x + j, n - j))", "round(load_n(x + j, n - j, 1.0f))", "mix_i8"),
+    ("avx2 avx512 dotprod", "simd/int8/factors.h", "largest = xsimd::max(largest, bits(load_n(x + j, n - j)))", "(void)0", "mix_i8"),
+    ("avx2", "simd/int8/vocabulary.h", "0x0d0c090805040100", "0x0d0c050409080100", "mix_i8"),  # the order of words
+    ("avxvnni", "simd/int8/vocabulary.h", "_mm256_set1_epi32(0x0c080400)", "_mm256_set1_epi32(0x0c040800)", "mix_i8"),
     ("avx2", "simd/int8/factors_of_words.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots
     ("avx512", "simd/int8/factors_of_words.h", "_mm512_permutex2var_epi32(a, odd, b)", "_mm512_permutex2var_epi32(a, even, b)",
      "mix_i8"),
@@ -140,7 +143,7 @@ FAULTS = [
     ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows() || col >= n_cols()", "row >= n_rows()", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_carry_ratio", "quant::i8_carry_ratio", "quantize_i16"),
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_block * sizeof *out.codes", "quant::i16_block", "quantize_i16"),
-    ("avx512", "simd/int8/quantize_vector.h", "i / side * y_stride + i % side", "i * y_stride", "quantize_vector"),
+    ("avx512", "simd/int8/quantize_vector.h", "if (++n_ < side_) return;", "if (false) return;", "quantize_vector"),
 ]
 
 
