@@ -1,6 +1,6 @@
 // Activations to int8 with their outliers split off (quant/i8.h). A row is read twice from the L1 cache: for
 // the maxima of its blocks, and to round it. Only blocks whose maximum is above the threshold are looked at
-// closer.
+// closer. Meanwhile the next row is asked for.
 #pragma once
 #include <bit>
 #include <cstring>
@@ -165,25 +165,27 @@ inline void poison(const quant::Activations<Code>& out) noexcept {
   *out.n_carried = 0;
 }
 
+// next: the row that is read after x.
 template <class Code>
-inline void quantize_token(const quant::Activations<Code>& out, const float* x) noexcept {
+inline void quantize_token(const quant::Activations<Code>& out, const float* x, const float* next) noexcept {
   *out.n_carried = 0;
   if (out.n_cols == 0) return;
   if (!find_maxima(out.maxima, x, out.n_cols)) return poison(out);
   const size_t n_carried = choose_carried(out.carried, x, out.n_cols, out.maxima, CodesOf<Code>::carry_ratio);
   *out.n_carried = static_cast<std::uint32_t>(n_carried);
   const size_t n_full = out.n_cols / quant::i8_block;
-  size_t next = 0;  // of the carried entries
+  size_t n_done = 0;  // of the carried entries
   for (size_t b = 0; b < quant::i8_blocks(out.n_cols); ++b) {
     const size_t begin = b * quant::i8_block;
-    const bool has_carried = next < n_carried && out.carried[next].index < begin + quant::i8_block;
+    for (size_t i = 0; i < quant::i8_block; i += line_bytes / sizeof *next) prefetch(next + begin, i);
+    const bool has_carried = n_done < n_carried && out.carried[n_done].index < begin + quant::i8_block;
     if (b < n_full && !has_carried) {
       quantize_block(out, b, x + begin, out.maxima[b]);
       continue;
     }
     FullBlock rest(x + begin, block_size(out.n_cols, b));
-    for (; next < n_carried && out.carried[next].index < begin + quant::i8_block; ++next)
-      rest.x[out.carried[next].index - begin] = 0.0f;
+    for (; n_done < n_carried && out.carried[n_done].index < begin + quant::i8_block; ++n_done)
+      rest.x[out.carried[n_done].index - begin] = 0.0f;
     quantize_block(out, b, rest.x, std::bit_cast<float>(max_magnitude_bits(rest.x)));
   }
 }
@@ -191,7 +193,10 @@ inline void quantize_token(const quant::Activations<Code>& out, const float* x) 
 template <class Code>
 inline void quantize_rows(const quant::Activations<Code>& out, const float* x, size_t x_stride,
                           size_t n_tok) noexcept {
-  for (size_t t = 0; t < n_tok; ++t) quantize_token(out.tokens(t), x + t * x_stride);
+  for (size_t t = 0; t < n_tok; ++t) {
+    const float* const row = x + t * x_stride;
+    quantize_token(out.tokens(t), row, t + 1 < n_tok ? row + x_stride : row);
+  }
 }
 
 void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
