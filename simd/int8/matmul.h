@@ -360,7 +360,7 @@ inline size_t multiply_streams(float* y, size_t y_stride, const quant::Activatio
 }
 
 // With more of them the products count more than how the weights come from memory.
-constexpr size_t few_tokens = quant::i8_chunk;
+constexpr size_t few_tokens = 16;
 
 template <class Dot, class Groups>
 inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok, const Weights& w,
@@ -375,10 +375,10 @@ inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, s
   multiply_panels<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch, begin);
 }
 
-// Columns go in stretches and tokens in passes, so that what all panels read stays in the L2 cache beside the
-// panels of a tile, and the weights come from memory once a pass. A few tokens go in one stretch.
-constexpr size_t stretch_blocks = 64;
-constexpr size_t pass_bytes = 18 * quant::i8_chunk * stretch_blocks * quant::i8_block;
+// Columns go in stretches and tokens in passes, so that what all panels read stays in a part of the L2 cache
+// beside the panels of a tile, and the weights come from memory once a pass. A few tokens go in one stretch.
+constexpr size_t stretch_blocks = 96;
+constexpr size_t pass_bytes = 288 * 1024;
 
 // Tokens of a pass: the same for all passes, but for whole chunks.
 inline size_t pass_tokens(size_t n_tok, size_t n_blocks) noexcept {

@@ -265,7 +265,7 @@ void check_matmul_i16(const Kernels& kernels, Report& report) {
     check_case(kernels, {19, n_cols, 3, 0, 0}, false, random, report);
   for (std::size_t n_rows = 0; n_rows <= 81; ++n_rows)
     check_case(kernels, {n_rows, 70, 1 + n_rows % 2, 0, 0}, false, random, report);
-  for (std::size_t n_tok = 0; n_tok <= 50; ++n_tok)
+  for (std::size_t n_tok = 0; n_tok <= 100; ++n_tok)
     check_case(kernels, {33, 140, n_tok, 0, 0}, false, random, report);
   for (const std::size_t first_col : Sizes{32, 64, 512}) {
     for (const std::size_t last_cols : Sizes{0, 32, 100})

@@ -240,9 +240,11 @@ void check_matmul_i8(const Kernels& kernels, Report& report) {
       for (const std::size_t n_cols : Sizes{1, 4, 31, 32, 33, 160, 257})
         check_case(kernels, {variant, 34, n_cols, 9}, codes, random, report);
     }
-    for (const std::size_t n_cols : Sizes{508, 512, 516, 1023, 1024, 1025, 1100})  // columns in stretches
+    for (const std::size_t n_cols : Sizes{508, 512, 516, 1023, 1024, 1025, 1100})
       check_case(kernels, {variant, 35, n_cols, 13}, Codes::all, random, report);
-    check_case(kernels, {variant, 3, 2100, 300}, Codes::all, random, report);  // and tokens in two passes
+    for (const std::size_t n_cols : Sizes{3068, 3072, 3076, 3100})  // columns in stretches
+      check_case(kernels, {variant, 35, n_cols, 19}, Codes::all, random, report);
+    check_case(kernels, {variant, 3, 2100, 300}, Codes::all, random, report);  // tokens in passes
     check_case(kernels, {variant, 65, 1100, 1}, Codes::all, random, report);
     check_case(kernels, {variant, 18, 5000, 130}, Codes::all, random,
                report);  // more tokens than stay in the L2 cache
