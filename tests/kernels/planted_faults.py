@@ -59,7 +59,7 @@ FAULTS = [
     ("amx", "simd/isa/amx.cpp", "_tile_zero(3);\n    _tile_loadd", "_tile_loadd", "matmul_i8"),  # an older sum goes on
     ("amx", "simd/isa/amx.cpp", "tile.w_scale<NarrowGroups>(0, 0, b + i)", "tile.w_scale<NarrowGroups>(0, 0, b)",
      "matmul_i8"),
-    ("amx", "simd/int8/attention_amx.h", "(numbers + 128) >> 8", "numbers >> 8", "scores_i8"),
+    ("amx", "simd/int8/attention_amx.h", "high_bytes(some)", "some >> 8", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "_tile_loadd(7, q.from(n_whole * tile_rows),", "_tile_loadd(7, q.from(0),", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "(sums, n_whole > 0, p,", "(sums, false, p,", "mix_i8"),  # only what is left
     ("amx", "simd/int8/attention_amx.h", "_tile_loadd(6, p.from(step),", "_tile_loadd(6, p.from(first),", "mix_i8"),
@@ -108,7 +108,7 @@ FAULTS = [
     ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "add(step + part, part)", "add(step, part)", "scores_i8"),
     ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "step < n_steps; ++step) add(step, 0)", "false;) add(step, 0)", "scores_i8"),
     ("avx512vnni", "simd/int8/attention_dots.h", "d += wide)", "d += block_keys)", "mix_i8"),
-    ("avxvnni avx512vnni dotprod", "simd/int8/bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
+    ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
     ("avxvnni avx512vnni dotprod", "simd/int8/factors.h", "round(load_n(x + j, n - j))", "round(load_n(x + j, n - j, 1.0f))", "scores_i8"),
     ("dotprod", "simd/int8/factors_of_bytes.h", "vreinterpretq_s8_s32(a), b, 0)", "vreinterpretq_s8_s32(a), b, 1)", "mix_i8"),
     ("avx2 avx512", "simd/int8/factors.h", "round(load_n(x + j, n - j))", "round(load_n(x + j, n - j, 1.0f))", "mix_i8"),
