@@ -19,7 +19,6 @@ inline void added_up(PairSums& sums) noexcept { __asm__("" : "+v"(sums)); }
 //   add_pairs(sum, a, b)    sum + pair_products(a, b)
 //   round_to_words(a, b)    to nearest even, in the order of the instruction: four of a, four of b, the next
 //                           four of a ...
-//   store_words(p, v)       `lanes` of them, to nearest even, in their order
 
 #if defined(__AVX512BW__)
 using Words = __m512i;
@@ -38,9 +37,6 @@ inline Words round_to_words(F32 a, F32 b) noexcept {
   return _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
 }
 inline F32 as_floats(Words v) noexcept { return _mm512_castsi512_ps(v); }
-inline void store_words(std::int16_t* p, F32 v) noexcept {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(v)));
-}
 #elif defined(__AVX2__)
 using Words = __m256i;
 inline Words ones_of_words() noexcept { return _mm256_set1_epi16(1); }
@@ -58,11 +54,6 @@ inline Words round_to_words(F32 a, F32 b) noexcept {
   return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
 }
 inline F32 as_floats(Words v) noexcept { return _mm256_castsi256_ps(v); }
-inline void store_words(std::int16_t* p, F32 v) noexcept {
-  const __m256i wide = _mm256_cvtps_epi32(v);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                   _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1)));
-}
 #endif
 
 }  // namespace

@@ -12,7 +12,8 @@ struct CodesOf<std::int16_t> {
   static constexpr float carry_ratio = quant::i16_carry_ratio;
   static void round(const quant::ActivationsI16& out, size_t place, const float* x, float factor) noexcept {
     std::int16_t* const codes = out.codes + place * quant::i16_block;
-    for (size_t i = 0; i < quant::i16_block; i += lanes) store_words(codes + i, load(x + i) * F32(factor));
+    for (size_t i = 0; i < quant::i16_block; i += lanes)
+      narrow_to_words(codes + i, to_nearest(load(x + i) * F32(factor)));
   }
   static void clear(const quant::ActivationsI16& out, size_t place) noexcept {
     std::memset(out.codes + place * quant::i16_block, 0, quant::i16_block * sizeof *out.codes);

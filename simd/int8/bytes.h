@@ -5,10 +5,6 @@
 namespace runnel::simd {
 namespace {
 
-// x = 256 high_byte(x) + low_byte(x), for |x| <= factor_steps.
-inline std::int8_t high_byte(std::int32_t x) noexcept { return static_cast<std::int8_t>((x + 128) >> 8); }
-inline std::int8_t low_byte(std::int32_t x) noexcept { return static_cast<std::int8_t>(x); }
-
 // sum + the dots of each four bytes of a and b, in int32 lanes (on i8mm of each 2x8 by 8x2).
 #if defined(__AVX512BW__)
 using Bytes = __m512i;

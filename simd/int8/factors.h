@@ -11,8 +11,7 @@
 //                           dots[i][v] = sum of row i's numbers times the bytes of vector v, where line(step)
 //                           is one or more times [block_keys][dot_bytes] of them; exact
 #pragma once
-#include "simd/int8/scaling.h"
-#include "simd/int8/vocabulary.h"
+#include "simd/int8/make_factors.h"
 
 namespace runnel::simd {
 namespace {
@@ -21,30 +20,6 @@ namespace {
 // with 128 added to what is cached 256 * (127 * 256) * 255 too.
 constexpr size_t max_factors = 256;
 constexpr size_t line_vecs = block_keys / lanes;  // of int32
-
-// The largest of the bits of |x[j]|: NaN > infinity > all others.
-inline std::uint32_t max_magnitude_bits(const float* x, size_t n) noexcept {
-  const auto bits = [](F32 some) { return xsimd::bitwise_cast<I32>(some) & I32(0x7fffffff); };
-  I32 largest(0);
-  size_t j = 0;
-  for (; j + lanes <= n; j += lanes) largest = xsimd::max(largest, bits(load(x + j)));
-  if (j < n) largest = xsimd::max(largest, bits(load_n(x + j, n - j)));
-  return static_cast<std::uint32_t>(max(largest));
-}
-
-// put(j, numbers) for `lanes` of them from j on, zeros from n on: x[j] = number j * scale, to the nearest.
-// Returns the scale.
-template <class Put>
-inline float make_factors(const float* x, size_t n, Put put) noexcept {
-  const Scaling scaling = scaling_up_to(max_magnitude_bits(x, n), static_cast<float>(factor_steps));
-  const auto round = [&](F32 some) {
-    return scaling.is_empty() ? I32(0) : to_nearest(some * F32(scaling.inverse));
-  };
-  size_t j = 0;
-  for (; j + lanes <= n; j += lanes) put(j, round(load(x + j)));
-  if (j < n) put(j, round(load_n(x + j, n - j)));
-  return scaling.scale;
-}
 
 // The numbers of a row.
 template <class Numbers>

@@ -7,9 +7,6 @@
 namespace runnel::simd {
 namespace {
 
-// x = 256 high + low: the lowest byte is the high one's. For |x| <= factor_steps.
-inline I32 high_bytes(I32 x) noexcept { return (x + 128) >> 8; }
-
 // One of the two is unsigned on x86: 128 is added to what is cached, and sums start at -128 times the sum of
 // the factors. Four factors meet those of every lane: x86 wants them in every lane, ARM in one.
 #if defined(__x86_64__)

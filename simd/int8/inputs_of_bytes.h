@@ -2,16 +2,16 @@
 // products of bytes.
 #pragma once
 #include "simd/int8/bytes.h"
-#include "simd/int8/vocabulary.h"
+#include "simd/int8/make_factors.h"
 
 namespace runnel::simd {
 namespace {
 
 class InputsOfBytes {
  public:
-  void put(size_t j, std::int32_t x) noexcept {
-    high_[j] = high_byte(x);
-    low_[j] = low_byte(x);
+  void put(size_t j, I32 x) noexcept {
+    narrow_to_bytes(high_ + j, high_bytes(x));
+    narrow_to_bytes(low_ + j, x);
   }
   // Products with the low bytes are added to 256 times those with the high bytes. All rows step by step, for
   // processors that wait for each sum before they go on.

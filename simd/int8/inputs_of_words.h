@@ -8,7 +8,7 @@ namespace {
 
 class InputsOfWords {
  public:
-  void put(size_t j, std::int32_t x) noexcept { words_[j] = static_cast<std::int16_t>(x); }
+  void put(size_t j, I32 x) noexcept { narrow_to_words(words_ + j, x); }
 
   template <size_t n, class Take>
   void multiply(const quant::BlockQ8_0* const (&blocks)[n], Take take) const noexcept {

@@ -8,8 +8,7 @@
 #pragma once
 #include <algorithm>
 
-#include "simd/int8/scaling.h"
-#include "simd/int8/vocabulary.h"
+#include "simd/int8/make_factors.h"
 #include "simd/matvec_rows.h"
 
 namespace runnel::simd {
@@ -44,9 +43,7 @@ struct InputsQ8_0 {
 
  private:
   void set_block(size_t b, const float* x) noexcept {
-    const Scaling scaling = scaling_of(x, quant::BlockQ8_0::size, static_cast<float>(factor_steps));
-    scales[b] = scaling.scale;
-    for (size_t j = 0; j < quant::BlockQ8_0::size; ++j) blocks[b].put(j, scaling.integer(x[j]));
+    scales[b] = make_factors(x, quant::BlockQ8_0::size, [&](size_t j, I32 some) { blocks[b].put(j, some); });
   }
 };
 

@@ -17,13 +17,12 @@ inline std::int32_t round_to_even(float x) noexcept {
   return static_cast<std::int32_t>((x + round) - round);
 }
 
-// x = integer * scale, integer = round_to_even(x * inverse).
+// x = integer * scale, integer = x * inverse to the nearest, ties to even.
 struct Scaling {
   float scale, inverse;
 
   // All integers are 0: scale is 0, or NaN where a number is not finite.
   bool is_empty() const noexcept { return inverse == 0.0f; }
-  std::int32_t integer(float x) const noexcept { return is_empty() ? 0 : round_to_even(x * inverse); }
 };
 
 // For integers up to `most`, the largest of them at the largest |x|, whose bits max_bits are. As integers

@@ -5,7 +5,7 @@
 //   load_i32, to_float
 //   to_nearest(x)              integers, ties to even
 //   narrow_to_bytes(p, v)      the lowest byte of each int32, `lanes` of them
-//   narrow_to_words(p, v)      the lower half of each
+//   narrow_to_words(p, v)      the lower half of each, which is all of it
 //   sum, max                   over all lanes
 //   load_words(p, q)           eight words of 32 bits from p and eight from q on, or as many from p as
 //                              there is room for; what is in them is no matter
@@ -98,9 +98,8 @@ inline void narrow_to_bytes(std::int8_t* p, I32 v) noexcept {
                    _mm_unpacklo_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1)));
 }
 inline void narrow_to_words(std::int16_t* p, I32 v) noexcept {
-  const __m256i lower = _mm256_set1_epi64x(0x0d0c090805040100);
-  const __m256i fours = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, lower), 0x08);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(fours));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
 inline std::int32_t sum(I32 v) noexcept {
   __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));

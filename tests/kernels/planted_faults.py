@@ -108,12 +108,11 @@ FAULTS = [
     ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "add(step + part, part)", "add(step, part)", "scores_i8"),
     ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "step < n_steps; ++step) add(step, 0)", "false;) add(step, 0)", "scores_i8"),
     ("avx512vnni", "simd/int8/attention_dots.h", "d += wide)", "d += block_keys)", "mix_i8"),
-    ("avxvnni avx512vnni dotprod", "simd/int8/factors_of_bytes.h", "(x + 128) >> 8", "x >> 8", "mix_i8"),
-    ("avxvnni avx512vnni dotprod", "simd/int8/factors.h", "round(load_n(x + j, n - j))", "round(load_n(x + j, n - j, 1.0f))", "scores_i8"),
+    ("avxvnni avx512vnni dotprod", "simd/int8/make_factors.h", "(factors + 128) >> 8", "factors >> 8", "mix_i8"),
+    ("avxvnni avx512vnni dotprod", "simd/int8/make_factors.h", "round(load_n(x + j, n - j))", "round(load_n(x + j, n - j, 1.0f))", "scores_i8"),
     ("dotprod", "simd/int8/factors_of_bytes.h", "vreinterpretq_s8_s32(a), b, 0)", "vreinterpretq_s8_s32(a), b, 1)", "mix_i8"),
-    ("avx2 avx512", "simd/int8/factors.h", "round(load_n(x + j, n - j))", "round(load_n(x + j, n - j, 1.0f))", "mix_i8"),
-    ("avx2 avx512 dotprod", "simd/int8/factors.h", "largest = xsimd::max(largest, bits(load_n(x + j, n - j)))", "(void)0", "mix_i8"),
-    ("avx2", "simd/int8/vocabulary.h", "0x0d0c090805040100", "0x0d0c050409080100", "mix_i8"),  # the order of words
+    ("avx2 avx512", "simd/int8/make_factors.h", "round(load_n(x + j, n - j))", "round(load_n(x + j, n - j, 1.0f))", "mix_i8"),
+    ("avx2 avx512 dotprod", "simd/int8/make_factors.h", "largest = xsimd::max(largest, bits(load_n(x + j, n - j)))", "(void)0", "mix_i8"),
     ("avxvnni", "simd/int8/vocabulary.h", "_mm256_set1_epi32(0x0c080400)", "_mm256_set1_epi32(0x0c040800)", "mix_i8"),
     ("avx2", "simd/int8/factors_of_words.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots
     ("avx512", "simd/int8/factors_of_words.h", "_mm512_permutex2var_epi32(a, odd, b)", "_mm512_permutex2var_epi32(a, even, b)",
