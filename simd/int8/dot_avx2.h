@@ -60,9 +60,10 @@ struct Dot {
   static constexpr size_t tile_tokens = 8;
   static constexpr size_t decode_panels = 2;
   static constexpr size_t decode_ahead = 0;  // it reads slower when asked (tests/bench/experiments.md)
+  static constexpr bool streams_few = true;
 
-  template <size_t n_panels, size_t n_tok, class Steps, class Take>
-  static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {
+  template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
+  static void block(const Block& block, Steps n_steps, Take take) noexcept {
     SplitInputs<n_tok> inputs(block);
     for (size_t t = 0; t + most_tokens <= n_tok; t += most_tokens)
       multiply<n_panels, most_tokens>(block, inputs, t, n_steps, take);
@@ -78,9 +79,8 @@ struct Dot {
   static void added_up(__m256i& sum) noexcept { __asm__("" : "+x"(sum)); }
 
   // Tokens [first, first + n_tok) of the inputs.
-  template <size_t n_panels, size_t n_tok, class Inputs, class Steps, class Take>
-  static void multiply(const BlockI8& block, Inputs& inputs, size_t first, Steps n_steps,
-                       Take take) noexcept {
+  template <size_t n_panels, size_t n_tok, class Block, class Inputs, class Steps, class Take>
+  static void multiply(const Block& block, Inputs& inputs, size_t first, Steps n_steps, Take take) noexcept {
     constexpr size_t n_vecs = n_panels * panel_vecs;
     const __m256i ones = _mm256_set1_epi16(1);
     inputs.read_anew();

@@ -14,9 +14,10 @@ struct DotVnni {
   static constexpr size_t tile_tokens = tokens;
   static constexpr size_t decode_panels = 2;  // with their scales four places, as many as Zen 5 likes
   static constexpr size_t decode_ahead = 0;   // it reads slower when asked (tests/bench/experiments.md)
+  static constexpr bool streams_few = true;
 
-  template <size_t n_panels, size_t n_tok, class Steps, class Take>
-  static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {
+  template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
+  static void block(const Block& block, Steps n_steps, Take take) noexcept {
     constexpr size_t n_vecs = n_panels * panel_vecs;
     const I32 sign_bits(static_cast<std::int32_t>(0x80808080u));
     Bytes sums[n_tok][n_vecs];

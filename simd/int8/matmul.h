@@ -9,6 +9,7 @@
 //     static constexpr size_t tile_panels, tile_tokens;  // what fills the registers
 //     static constexpr size_t decode_panels;             // read side by side for a single token
 //     static constexpr size_t decode_ahead;              // bytes that it asks for ahead; 0: it does not
+//     static constexpr bool streams_few;                 // takes a StreamedBlock, too, for a few tokens
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
 //     // on of panel p, as floats.
 //     template <size_t n_panels, size_t n_tok, class Steps, class Take>
@@ -88,6 +89,7 @@ struct Tile {
   size_t y_panel_stride = panel_rows;  // of a token's outputs
   const std::int8_t* ahead = nullptr;  // codes of the panels that come next, codes_stride apart
   size_t ahead_lines = 0;              // of each that are fetched at once
+  size_t ahead_step = 0;               // of each that are asked for in a step of a streamed block, in bytes
 
   bool is_first() const noexcept { return stretch.begin == 0; }
   bool is_last() const noexcept { return stretch.end == quant::i8_blocks(x.n_cols); }
@@ -97,8 +99,17 @@ struct Tile {
     return quant::divided_up(x.n_cols % quant::i8_block, quant::i8_step_cols);
   }
   BlockI8 block(size_t b) const noexcept {
-    return {codes + b * block_bytes, codes_stride, x.codes + x.place(b) * quant::i8_block,
-            x.offsets + x.place(b)};
+    return {codes + b * block_bytes,
+            codes_stride,
+            x.codes + x.place(b) * quant::i8_block,
+            x.offsets + x.place(b),
+            ahead + (b - stretch.begin) * block_steps * ahead_step,
+            ahead_step};
+  }
+  // Of each of the next panels.
+  size_t bytes_ahead() const noexcept {
+    return n_fetches(stretch) * ahead_lines * line_bytes +
+           (stretch.end - stretch.begin) * block_steps * ahead_step;
   }
   // In every lane.
   F32 x_scale(size_t t, size_t b) const noexcept { return F32(x.scales[x.place(b) + t]); }
@@ -267,6 +278,17 @@ inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_
       [&](float* rows, size_t stride) { multiply_rows<Dot, Groups, n_panels, n_tok>(rows, stride, tile); });
 }
 
+// Of tiles of more tokens there are whole ones only, and what is left goes in smaller ones: each size is
+// code.
+template <size_t max_tokens>
+constexpr size_t most_left = max_tokens < 8 ? max_tokens : max_tokens / 2;
+
+// How many n_tok tokens of one chunk take.
+template <size_t max_tokens>
+inline size_t count_tiles(size_t n_tok) noexcept {
+  return n_tok / max_tokens + quant::divided_up(n_tok % max_tokens, most_left<max_tokens>);
+}
+
 // Tokens of one chunk, in tiles of at most max_tokens. Moves on in y and the tile.
 template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
 inline void multiply_chunk(float*& y, size_t y_stride, Tile& tile, size_t n_left, size_t n_rows) noexcept {
@@ -274,16 +296,15 @@ inline void multiply_chunk(float*& y, size_t y_stride, Tile& tile, size_t n_left
     multiply_tile<Dot, Groups, n_panels, n_tok>(y, y_stride, tile, n_rows);
     y += n_tok * y_stride;
     tile.x = tile.x.tokens(n_tok);
-    tile.ahead += n_fetches(tile.stretch) * tile.ahead_lines * line_bytes;
+    tile.ahead += tile.bytes_ahead();
   };
-  // Of more tokens whole tiles only: each size is code.
-  constexpr size_t few = max_tokens < 8 ? max_tokens : max_tokens / 2;
-  if constexpr (max_tokens > few) {
+  constexpr size_t most = most_left<max_tokens>;
+  if constexpr (max_tokens > most) {
     for (; n_left >= max_tokens; n_left -= max_tokens) multiply(std::integral_constant<size_t, max_tokens>());
   }
   while (n_left != 0) {
-    const size_t n_tok = even_tile(n_left, few);
-    with_constant<few>(n_tok, multiply);
+    const size_t n_tok = even_tile(n_left, most);
+    with_constant<most>(n_tok, multiply);
     n_left -= n_tok;
   }
 }
@@ -307,6 +328,25 @@ inline size_t lines_ahead(const Weights& w, const Stretch& stretch, size_t n_tok
   const size_t n_lines = (stretch.end - stretch.begin) * block_bytes / line_bytes;
   return n_lines / std::max<size_t>(1, n_tiles * n_fetches(stretch)) + 1;
 }
+
+// The same for streamed blocks, each step of which asks for so many bytes of each of the next panels.
+template <size_t max_tokens>
+inline size_t step_ahead(size_t n_tok) noexcept {
+  return quant::divided_up(quant::i8_step_bytes, count_tiles<max_tokens>(n_tok));
+}
+
+// Dot for a few tokens, which are multiplied about as fast as the weights come from memory.
+template <class Dot>
+struct Streamed : Dot {
+  template <size_t n_panels, size_t n_tok, class Steps, class Take>
+  static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {
+    Dot::template block<n_panels, n_tok>(StreamedBlock{block}, n_steps, take);
+  }
+};
+template <class Dot>
+constexpr bool is_streamed = false;
+template <class Dot>
+constexpr bool is_streamed<Streamed<Dot>> = true;
 
 // Rows from `begin` on, n_panels at a time. Where there is but one left, the others are replaced by it, and
 // their sums are not stored.
@@ -340,7 +380,8 @@ template <class Dot, class Groups, size_t n_panels, size_t max_tokens>
 inline size_t multiply_streams(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                                const Weights& w, const Stretch& stretch) noexcept {
   const size_t n_each = w.n_rows() / panel_rows / n_panels;
-  const size_t ahead_lines = lines_ahead<max_tokens>(w, stretch, n_tok);
+  const size_t ahead_lines = is_streamed<Dot> ? 0 : lines_ahead<max_tokens>(w, stretch, n_tok);
+  const size_t ahead_step = is_streamed<Dot> ? step_ahead<max_tokens>(n_tok) : 0;
   for (size_t i = 0; i < n_each; ++i) {
     const quant::PanelsI8 first = w.panels.rows(i * panel_rows, panel_rows);
     const bool more = w.next != nullptr || i + 1 < n_each;
@@ -352,27 +393,32 @@ inline size_t multiply_streams(float* y, size_t y_stride, const quant::Activatio
                     .stretch = stretch,
                     .y_panel_stride = n_each * panel_rows,
                     .ahead = w.ahead(i, 1) + stretch.begin * block_bytes,
-                    .ahead_lines = more ? ahead_lines : 0};
+                    .ahead_lines = more ? ahead_lines : 0,
+                    .ahead_step = more ? ahead_step : 0};
     multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + i * panel_rows, y_stride, tile, n_tok,
                                                        n_panels * panel_rows);
   }
   return n_panels * n_each * panel_rows;
 }
 
-// With more of them the products count more than how the weights come from memory.
+// With more of them the products count more than how the weights come from memory; two wait for it like one.
 constexpr size_t few_tokens = 16;
+constexpr size_t least_streamed = 3;
 
 template <class Dot, class Groups>
 inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok, const Weights& w,
                      const Stretch& stretch) noexcept {
+  constexpr size_t n_panels = Dot::tile_panels, max_tokens = Dot::tile_tokens;
+  using Few = std::conditional_t<Dot::streams_few, Streamed<Dot>, Dot>;
   size_t begin = 0;
   if (n_tok == 1) {  // stride 0: no next token's outputs to ask for
     begin = multiply_streams<Dot, Groups, Dot::decode_panels, 1>(y, 0, x, n_tok, w, stretch);
+  } else if (n_tok < least_streamed) {
+    begin = multiply_streams<Dot, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch);
   } else if (n_tok <= few_tokens) {
-    begin =
-        multiply_streams<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch);
+    begin = multiply_streams<Few, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch);
   }
-  multiply_panels<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch, begin);
+  multiply_panels<Dot, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch, begin);
 }
 
 // Columns go in stretches and tokens in passes, so that what all panels read stays in a part of the L2 cache

@@ -17,6 +17,9 @@ struct BlockI8 {
   size_t w_stride;
   const std::int8_t* x;         // [n_tok][32]; zeros where there is no weight
   const std::int32_t* offsets;  // [n_tok]
+  // What a StreamedBlock asks for of the panels that come next: so many bytes a step.
+  const std::int8_t* ahead = nullptr;
+  size_t ahead_step = 0;
 
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
     return w + p * w_stride + step * quant::i8_step_bytes + v * lanes * quant::i8_step_cols;
@@ -28,6 +31,15 @@ struct BlockI8 {
   // The four inputs of a step as one number.
   std::int32_t inputs(size_t t, size_t step) const noexcept { return four_at(inputs_from(t, step)); }
   std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
+};
+
+// One whose steps ask memory for weights that come later, line by line: many at once would wait for each
+// other.
+struct StreamedBlock : BlockI8 {
+  const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
+    if (v == 0) prefetch(ahead, p * w_stride + step * ahead_step);
+    return BlockI8::weights(p, step, v);
+  }
 };
 
 // GCC moves nothing across. On ARM it orders instructions before it allocates registers, and would read so
