@@ -322,6 +322,7 @@ def compare(workers, options):
             rates = results[part, threads] = {worker.name: [] for worker in workers}
             for turn in range(options.repeat + 1):
                 for worker in workers:
+                    time.sleep(options.pause / 1000)
                     each = worker.ask(part, threads)
                     if turn > 0:  # the first warms up
                         rates[worker.name].append(statistics.mean(each))
@@ -395,6 +396,7 @@ def parse():
     parser.add_argument("--depth", type=at_least(0), default=0, help="tokens in the cache meanwhile; 0: no such part")
     parser.add_argument("--threads", type=lambda text: list(map(at_least(1), text.split(","))), default=[1, 2])
     parser.add_argument("--repeat", type=at_least(1), default=5, help="turns that count")
+    parser.add_argument("--pause", type=at_least(0), default=0, help="milliseconds before each turn: README.md")
     parser.add_argument("--only", action="append", help="contenders with this in their name; may be repeated")
     parser.add_argument("--busy", type=at_least(0), default=0, help="other programs that compute all the while")
     parser.add_argument("--at-once", type=at_least(1), default=1, help="copies of each contender at once; means")
