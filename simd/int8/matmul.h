@@ -9,7 +9,7 @@
 //     static constexpr size_t tile_panels, tile_tokens;  // what fills the registers
 //     static constexpr size_t decode_panels;             // read side by side for a single token
 //     static constexpr size_t decode_ahead;              // bytes that it asks for ahead; 0: it does not
-//     static constexpr bool streams_few;                 // takes a StreamedBlock, too, for a few tokens
+//     static constexpr bool streams_few;                 // block() takes a StreamedBlock for a few tokens
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
 //     // on of panel p, as floats.
 //     template <size_t n_panels, size_t n_tok, class Steps, class Take>
@@ -99,17 +99,15 @@ struct Tile {
     return quant::divided_up(x.n_cols % quant::i8_block, quant::i8_step_cols);
   }
   BlockI8 block(size_t b) const noexcept {
-    return {codes + b * block_bytes,
-            codes_stride,
-            x.codes + x.place(b) * quant::i8_block,
-            x.offsets + x.place(b),
-            ahead + (b - stretch.begin) * block_steps * ahead_step,
-            ahead_step};
+    return {
+        codes + b * block_bytes, codes_stride, x.codes + x.place(b) * quant::i8_block, x.offsets + x.place(b),
+        ahead + asked_before(b), ahead_step};
   }
-  // Of each of the next panels.
-  size_t bytes_ahead() const noexcept {
-    return n_fetches(stretch) * ahead_lines * line_bytes +
-           (stretch.end - stretch.begin) * block_steps * ahead_step;
+  // By the steps of streamed blocks, in bytes of each of the next panels.
+  size_t asked_before(size_t b) const noexcept { return (b - stretch.begin) * block_steps * ahead_step; }
+  // By the whole tile, in either way.
+  size_t asked() const noexcept {
+    return n_fetches(stretch) * ahead_lines * line_bytes + asked_before(stretch.end);
   }
   // In every lane.
   F32 x_scale(size_t t, size_t b) const noexcept { return F32(x.scales[x.place(b) + t]); }
@@ -278,12 +276,11 @@ inline void multiply_tile(float* y, size_t y_stride, const Tile& tile, size_t n_
       [&](float* rows, size_t stride) { multiply_rows<Dot, Groups, n_panels, n_tok>(rows, stride, tile); });
 }
 
-// Of tiles of more tokens there are whole ones only, and what is left goes in smaller ones: each size is
-// code.
+// Larger tiles are whole, and of what they leave no tile has more tokens: each size is code.
 template <size_t max_tokens>
 constexpr size_t most_left = max_tokens < 8 ? max_tokens : max_tokens / 2;
 
-// How many n_tok tokens of one chunk take.
+// How many tiles n_tok tokens of one chunk take.
 template <size_t max_tokens>
 inline size_t count_tiles(size_t n_tok) noexcept {
   return n_tok / max_tokens + quant::divided_up(n_tok % max_tokens, most_left<max_tokens>);
@@ -296,7 +293,7 @@ inline void multiply_chunk(float*& y, size_t y_stride, Tile& tile, size_t n_left
     multiply_tile<Dot, Groups, n_panels, n_tok>(y, y_stride, tile, n_rows);
     y += n_tok * y_stride;
     tile.x = tile.x.tokens(n_tok);
-    tile.ahead += tile.bytes_ahead();
+    tile.ahead += tile.asked();
   };
   constexpr size_t most = most_left<max_tokens>;
   if constexpr (max_tokens > most) {

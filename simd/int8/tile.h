@@ -33,8 +33,7 @@ struct BlockI8 {
   std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
 };
 
-// One whose steps ask memory for weights that come later, line by line: many at once would wait for each
-// other.
+// One whose steps ask memory for later weights, a line each: many at once would wait for each other.
 struct StreamedBlock : BlockI8 {
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
     if (v == 0) prefetch(ahead, p * w_stride + step * ahead_step);
