@@ -29,6 +29,16 @@ constexpr std::uint32_t leaf7_1_eax_avxvnni = 1u << 4;             // of subleaf
 // Registers that the OS saves (SDM volume 1, 13.3): a CPU feature without them must not be used.
 constexpr std::uint32_t xcr0_ymm = 0x06, xcr0_zmm = 0xe6, xcr0_tiles = 0x60000;
 
+// AMD's family 19h is Zen 3 and, with AVX-512, Zen 4. AMD64 Architecture Programmer's Manual volume 3, E.3:
+// the vendor that function 0 gives, the family that function 1 does.
+bool is_amd_19h(std::uint32_t leaf1_eax) noexcept {
+  constexpr std::uint32_t auth = 0x68747541u, enti = 0x69746e65u, camd = 0x444d4163u;  // AuthenticAMD
+  std::uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != auth || edx != enti || ecx != camd) return false;
+  const std::uint32_t family = (leaf1_eax >> 8 & 0xfu) + (leaf1_eax >> 20 & 0xffu);
+  return family == 0x19;
+}
+
 std::uint32_t read_xcr0() noexcept {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
@@ -51,7 +61,7 @@ std::uint32_t find_features() noexcept {
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & leaf1_ecx_osxsave) == 0) return no_cpu_feature;
   const std::uint32_t xcr0 = read_xcr0();
   if ((xcr0 & xcr0_ymm) != xcr0_ymm) return no_cpu_feature;
-  std::uint32_t features = no_cpu_feature;
+  std::uint32_t features = is_amd_19h(eax) ? cpu_zen4 : no_cpu_feature;
   if ((ecx & leaf1_ecx_fma) != 0) features |= cpu_fma;
   if ((ecx & leaf1_ecx_f16c) != 0) features |= cpu_f16c;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return features;

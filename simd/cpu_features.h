@@ -15,6 +15,7 @@ enum CpuFeature : std::uint32_t {
   cpu_dotprod = 1u << 6,
   cpu_i8mm = 1u << 7,
   cpu_amx_int8 = 1u << 8,
+  cpu_zen4 = 1u << 9,  // not what it can do but how its memory wants to be read
 };
 
 }  // namespace runnel::simd

@@ -12,8 +12,9 @@ constexpr size_t few_tokens_at_once = 3;
 constexpr size_t few_rows_at_once = lanes == 8 ? 2 : matvec_rows;
 
 // y[t * y_stride + r * apart] = w[r * apart] . x[t * x_stride], r < n_rows, t < n_tok;  w: rows of n_cols.
-// The order of the additions in a row does not depend on n_rows or n_tok. asks: for what lies further on.
-template <class Format, size_t n_rows, size_t n_tok, bool asks>
+// The order of the additions in a row does not depend on n_rows or n_tok. Asks for what lies `ahead` bytes
+// further on; 0: does not.
+template <class Format, size_t n_rows, size_t n_tok, size_t ahead>
 inline void dot_rows(float* y, size_t y_stride, size_t apart, const typename Format::Element* w,
                      size_t n_cols, const float* x, size_t x_stride) noexcept {
   RowSums sums[n_tok];
@@ -22,7 +23,7 @@ inline void dot_rows(float* y, size_t y_stride, size_t apart, const typename For
     F32 weights[n_rows];
     RUNNEL_UNROLL for (size_t r = 0; r < n_rows; ++r) {
       const auto* const p = w + r * apart * n_cols + c;
-      if (asks && chain == 0) prefetch(p, prefetch_bytes / sizeof *p);
+      if (ahead != 0 && chain == 0) prefetch(p, ahead / sizeof *p);
       weights[r] = load_weights(p);
     }
     RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) {
@@ -50,7 +51,7 @@ inline void dot_rows(float* y, size_t y_stride, size_t apart, const typename For
 }
 
 // All tokens with n_rows rows.
-template <class Format, size_t n_rows>
+template <class Format, size_t n_rows, size_t ahead>
 inline void dot_few(float* y, size_t y_stride, size_t apart, const typename Format::Element* w, size_t n_cols,
                     const float* x, size_t x_stride, size_t n_tok) noexcept {
   for (size_t t = 0; t < n_tok;) {
@@ -58,30 +59,30 @@ inline void dot_few(float* y, size_t y_stride, size_t apart, const typename Form
     with_constant<few_tokens_at_once>(n, [&](auto tokens) {
       float* const part = y + t * y_stride;
       if (t == 0)
-        dot_rows<Format, n_rows, tokens, true>(part, y_stride, apart, w, n_cols, x, x_stride);
+        dot_rows<Format, n_rows, tokens, ahead>(part, y_stride, apart, w, n_cols, x, x_stride);
       else
-        dot_rows<Format, n_rows, tokens, false>(part, y_stride, apart, w, n_cols, x + t * x_stride, x_stride);
+        dot_rows<Format, n_rows, tokens, 0>(part, y_stride, apart, w, n_cols, x + t * x_stride, x_stride);
     });
     t += n;
   }
 }
 
-template <class Format>
+template <class Format, size_t ahead = prefetch_bytes>
 void matmul_few(float* y, size_t y_stride, const typename Format::Element* w, size_t n_rows, size_t n_cols,
                 const float* x, size_t x_stride, size_t n_tok) noexcept {
   for_each_rows(n_rows, [=](size_t r, size_t apart, auto n) {
     const auto* const rows = w + r * n_cols;
-    if (n_tok == 1) return dot_rows<Format, n, 1, true>(y + r, 0, apart, rows, n_cols, x, 0);
+    if (n_tok == 1) return dot_rows<Format, n, 1, ahead>(y + r, 0, apart, rows, n_cols, x, 0);
     constexpr size_t at_once = n < few_rows_at_once ? n : few_rows_at_once;
     for (size_t i = 0; i < n; i += at_once) {
-      dot_few<Format, at_once>(y + r + i * apart, y_stride, apart, rows + i * apart * n_cols, n_cols, x,
-                               x_stride, n_tok);
+      dot_few<Format, at_once, ahead>(y + r + i * apart, y_stride, apart, rows + i * apart * n_cols, n_cols,
+                                      x, x_stride, n_tok);
     }
   });
 }
 
 // More are multiplied faster by weights that are laid out for them (tests/bench/experiments.md).
-size_t most_few(size_t weight_bytes) noexcept { return lanes == 16 && weight_bytes == 2 ? 12 : 6; }
+inline size_t most_few(size_t weight_bytes) noexcept { return lanes == 16 && weight_bytes == 2 ? 12 : 6; }
 
 }  // namespace
 }  // namespace runnel::simd

@@ -9,7 +9,7 @@
 //     static constexpr size_t tile_panels, tile_tokens;  // what fills the registers
 //     static constexpr size_t decode_panels;             // read side by side for a single token
 //     static constexpr size_t decode_ahead;              // bytes that it asks for ahead; 0: it does not
-//     static constexpr bool streams_few;                 // block() takes a StreamedBlock for a few tokens
+//     static constexpr Cache streams_few_to;             // for a few tokens block() takes a StreamedBlock
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
 //     // on of panel p, as floats.
 //     template <size_t n_panels, size_t n_tok, class Steps, class Take>
@@ -337,7 +337,7 @@ template <class Dot>
 struct Streamed : Dot {
   template <size_t n_panels, size_t n_tok, class Steps, class Take>
   static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {
-    Dot::template block<n_panels, n_tok>(StreamedBlock{block}, n_steps, take);
+    Dot::template block<n_panels, n_tok>(StreamedBlock<Dot::streams_few_to>{block}, n_steps, take);
   }
 };
 template <class Dot>
@@ -406,7 +406,7 @@ template <class Dot, class Groups>
 inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok, const Weights& w,
                      const Stretch& stretch) noexcept {
   constexpr size_t n_panels = Dot::tile_panels, max_tokens = Dot::tile_tokens;
-  using Few = std::conditional_t<Dot::streams_few, Streamed<Dot>, Dot>;
+  using Few = std::conditional_t<Dot::streams_few_to != Cache::none, Streamed<Dot>, Dot>;
   size_t begin = 0;
   if (n_tok == 1) {  // stride 0: no next token's outputs to ask for
     begin = multiply_streams<Dot, Groups, Dot::decode_panels, 1>(y, 0, x, n_tok, w, stretch);

@@ -53,23 +53,24 @@ constexpr size_t prefetch_bytes_q8_0 = lanes == 16 ? 2048 : prefetch_bytes;
 
 // What for_each_block() reads before what it asks for has come: how the streams of rows begin. A piece of the
 // rows begins anew each time (lib/parallel.h).
+template <size_t ahead>
 inline void fetch_first_blocks(const quant::BlockQ8_0* w, size_t n_rows, size_t row_blocks) noexcept {
   const size_t apart = n_rows / matvec_rows * row_blocks;
-  for (size_t i = 0; i < prefetch_bytes_q8_0; i += line_bytes) {
+  for (size_t i = 0; i < ahead; i += line_bytes) {
     for (size_t r = 0; r < matvec_rows; ++r) prefetch(reinterpret_cast<const std::byte*>(w + r * apart), i);
   }
 }
 
 // add(blocks, b, parity) for all blocks of n_rows rows, `apart` rows of row_blocks from each other, from w
 // on: blocks[r] is number b of row r, and parity, 0 or 1, the accumulator that is its turn.
-template <size_t n_rows, class Add>
+template <size_t n_rows, size_t ahead, class Add>
 inline void for_each_block(const quant::BlockQ8_0* w, size_t apart, size_t row_blocks, size_t n_blocks,
                            Add add) noexcept {
   const auto add_block = [&](size_t b, size_t parity) {
     const quant::BlockQ8_0* blocks[n_rows];
     for (size_t r = 0; r < n_rows; ++r) {
       blocks[r] = &w[r * apart * row_blocks + b];
-      prefetch(blocks[r], prefetch_bytes_q8_0 / sizeof *blocks[r]);
+      prefetch(reinterpret_cast<const std::byte*>(blocks[r]), ahead);
     }
     add(blocks, b, parity);
   };
@@ -83,33 +84,34 @@ inline void for_each_block(const quant::BlockQ8_0* w, size_t apart, size_t row_b
 
 // y[r * apart] = w[r * apart] . x, or that much more, r < n_rows;  w: rows of row_blocks. The order of the
 // additions in a row does not depend on n_rows.
-template <size_t n_rows, class Inputs>
+template <size_t n_rows, size_t ahead, class Inputs>
 inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size_t row_blocks,
                          const InputsQ8_0<Inputs>& x, bool add) noexcept {
   RowSums sums;
   clear(sums);
-  for_each_block<n_rows>(w, apart, row_blocks, x.n_blocks, [&](const auto& blocks, size_t b, size_t parity) {
-    x.blocks[b].multiply(blocks, [&](size_t r, I32 dots) {
-      const F32 scale(scale_of(*blocks[r]) * x.scales[b]);
-      sums[r][parity] = fmadd(to_float(dots), scale, sums[r][parity]);
-    });
-  });
+  for_each_block<n_rows, ahead>(w, apart, row_blocks, x.n_blocks,
+                                [&](const auto& blocks, size_t b, size_t parity) {
+                                  x.blocks[b].multiply(blocks, [&](size_t r, I32 dots) {
+                                    const F32 scale(scale_of(*blocks[r]) * x.scales[b]);
+                                    sums[r][parity] = fmadd(to_float(dots), scale, sums[r][parity]);
+                                  });
+                                });
   float part[matvec_rows];
   store_row_sums<n_rows>(part, 1, sums);
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = add ? y[r * apart] + part[r] : part[r];
 }
 
-template <class Inputs>
+template <class Inputs, size_t ahead = prefetch_bytes_q8_0>
 void matvec_q8_0_i16(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols,
                      const float* x) noexcept {
   const size_t row_blocks = n_cols / quant::BlockQ8_0::size;
-  fetch_first_blocks(w, n_rows, row_blocks);
+  fetch_first_blocks<ahead>(w, n_rows, row_blocks);
   InputsQ8_0<Inputs> part;
   size_t begin = 0;
   do {  // once where there are no columns: all sums are zero
     part.set(x + begin * quant::BlockQ8_0::size, std::min(row_blocks - begin, part.max_blocks));
     for_each_rows(n_rows, [&](size_t r, size_t apart, auto n) {
-      dot_rows_i16<n>(y + r, apart, w + r * row_blocks + begin, row_blocks, part, begin != 0);
+      dot_rows_i16<n, ahead>(y + r, apart, w + r * row_blocks + begin, row_blocks, part, begin != 0);
     });
     begin += part.n_blocks;
   } while (begin < row_blocks);

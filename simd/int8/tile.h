@@ -33,11 +33,23 @@ struct BlockI8 {
   std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
 };
 
+// Where later weights are asked to.
+enum class Cache { none, l1, l2 };
+
 // One whose steps ask memory for later weights, a line each: many at once would wait for each other.
+template <Cache to>
 struct StreamedBlock : BlockI8 {
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
-    if (v == 0) prefetch(ahead, p * w_stride + step * ahead_step);
+    if (v == 0) ask(ahead + p * w_stride + step * ahead_step);
     return BlockI8::weights(p, step, v);
+  }
+
+ private:
+  static void ask(const std::int8_t* line) noexcept {
+    if constexpr (to == Cache::l1)
+      prefetch(line, 0);
+    else
+      prefetch_l2(line);
   }
 };
 

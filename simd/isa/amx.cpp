@@ -17,7 +17,7 @@ namespace {
 struct DotFew : DotVnni<2, 8> {
   static constexpr size_t decode_panels = 4;
   static constexpr size_t decode_ahead = 4096;
-  static constexpr bool streams_few = false;
+  static constexpr Cache streams_few_to = Cache::none;
 };
 
 struct DotAmx : DotFew {

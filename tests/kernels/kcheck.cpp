@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "simd/cpu_features.h"
+
 namespace runnel::simd {
 
 #if defined(KCHECK_EMULATES_AMX)
@@ -69,7 +71,8 @@ int check_row(const char* name) {
     return 2;
   }
   const IsaRow* row = nullptr;
-  const Kernels table = select(name, cpu_features(), &row);
+  // Zen 4's row has no instruction that others lack.
+  const Kernels table = select(name, cpu_features() | cpu_zen4, &row);
   return row != nullptr ? check_kernels(table, *row->kernels) : 77;
 }
 

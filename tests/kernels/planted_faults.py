@@ -21,6 +21,7 @@ X86 = {
     "avx512": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c",
     "amx": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni -mamx-tile -mamx-int8",
     "avx512vnni": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
+    "zen4": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
 }
 ARM = {"neon": "", "dotprod": "-march=armv8.2-a+dotprod", "i8mm": "-march=armv8.2-a+dotprod+i8mm"}
 
@@ -43,7 +44,7 @@ FAULTS = [
      "matmul_i8"),  # a weight of -128, or 127 turned into it
     ("avx2", "simd/int8/dot_avx2.h", "multiply<n_panels, most_tokens>(block, inputs, t,", "multiply<n_panels, most_tokens>(block, inputs, 0,",
      "matmul_i8"),
-    ("avx512 avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "begin != 0)", "false)", "matvec_q8_0"),  # of a long row only the end
+    ("avx512 zen4 avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "begin != 0)", "false)", "matvec_q8_0"),  # of a long row only the end
     ("avx2 dotprod", "simd/int8/matvec_q8_0.h", "x + begin * quant::BlockQ8_0::size", "x", "matvec_q8_0"),
     ("avx512 avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "if (b < n_blocks) add_block(b, 0);", "", "matvec_q8_0"),
     ("avx512", "simd/int8/inputs_of_words.h", "_mm512_load_si512(words_)", "_mm512_slli_epi16(_mm512_load_si512(words_), 1)",
@@ -66,7 +67,7 @@ FAULTS = [
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (tile.is_first()) {", "if (true) {", "matmul_i8"),  # stretches
     ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (!tile.is_last()) return;", "", "matmul_i8"),
     ("avx512vnni", "simd/tiles.h", "if (!is_whole && !is_first) {", "if (false) {", "matmul_i8"),
-    ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "(y + i * panel_rows, y_stride, tile, n_tok,", "(y, y_stride, tile, n_tok,",
+    ("avx2 avx512vnni zen4 dotprod", "simd/int8/matmul.h", "(y + i * panel_rows, y_stride, tile, n_tok,", "(y, y_stride, tile, n_tok,",
      "matmul_i8"),  # a few tokens
     ("avx2 avx512vnni", "simd/int8/matmul.h", ".y_panel_stride = n_each * panel_rows", ".y_panel_stride = panel_rows",
      "matmul_i8"),
@@ -156,7 +157,7 @@ def has(row):
     if row in ARM:
         return all(shutil.which(program) for program in ("aarch64-linux-gnu-g++", "qemu-aarch64"))
     flags = pathlib.Path("/proc/cpuinfo").read_text()
-    return {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512bw", "avx512vnni": "avx512_vnni",
+    return {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512bw", "avx512vnni": "avx512_vnni", "zen4": "avx512_vnni",
             "amx": "amx_int8"}[row] in flags
 
 

@@ -1,0 +1,26 @@
+// What Zen 4 does with AVX-512 VNNI in another way: its own prefetchers bring lines sooner than what asks for
+// them far ahead into the L1 cache, which has few places for lines on their way (tests/bench/experiments.md).
+// The same bits as avx512vnni.
+#include "simd/float/matvec.h"
+#include "simd/int8/dot_vnni.h"
+#include "simd/int8/inputs_of_words.h"
+#include "simd/int8/matmul.h"
+#include "simd/int8/matvec_q8_0.h"
+
+namespace runnel::simd {
+namespace {
+
+struct Dot : DotVnni<2, 6> {
+  static constexpr Cache streams_few_to = Cache::l2;
+};
+
+}  // namespace
+
+extern const Kernels kernels_zen4;
+const Kernels kernels_zen4{.matmul_few_f32 = matmul_few<AsF32, 0>,
+                           .matmul_few_f16 = matmul_few<AsF16, 0>,
+                           .matmul_few_bf16 = matmul_few<AsBf16, 0>,
+                           .matvec_q8_0 = matvec_q8_0_i16<InputsOfWords, 512>,
+                           .matmul_i8 = matmul_i8<Dot>};
+
+}  // namespace runnel::simd
