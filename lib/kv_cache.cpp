@@ -156,6 +156,14 @@ void KvCache::allocate(std::int64_t n_bytes) {
   if (n_bytes == INT64_MAX) throw std::bad_alloc();
   data_ = aligned_bytes(static_cast<std::size_t>(n_bytes));
   n_bytes_ = n_bytes;
+  huge_pages_ = HugePages(data_.get(), static_cast<std::size_t>(n_bytes));
+}
+
+// Until the window is full, pages of which nothing is written yet take no memory: they are not made huge
+// before.
+void KvCache::advance(std::int64_t n) {
+  position_ += n;
+  if (position_ - size_.n_prefix >= size_.window) huge_pages_.make_next();
 }
 
 void KvCache::clear() {

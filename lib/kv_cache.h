@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/aligned.h"
+#include "lib/huge_pages.h"
 #include "lib/io/output.h"
 #include "lib/model.h"
 #include "lib/range.h"
@@ -79,7 +80,7 @@ class KvCache {
   std::int64_t n_bytes() const { return n_bytes_; }
 
   std::int64_t position() const { return position_; }  // of the next token
-  void advance(std::int64_t n) { position_ += n; }     // after n tokens were stored
+  void advance(std::int64_t n);                        // after n tokens were stored
   std::int64_t n_seen() const;                         // tokens the newest one sees, itself included
   std::int64_t n_free() const;                         // tokens that fit before one leaves the window
   // Instead, after n tokens were stored in part: the oldest keys, whose place they took, are lost.
@@ -204,6 +205,7 @@ class KvCache {
   const Model* model_;
   std::int64_t n_bytes_ = 0;  // of data_
   AlignedBytes data_;
+  HugePages huge_pages_;  // of data_, made while a full window streams
   std::int64_t position_ = 0;
   std::int64_t oldest_ = 0;  // window positions before this were evicted, or overwritten in the longest ring
 };
