@@ -1,12 +1,16 @@
 // A stream that runs takes no more memory: nothing is allocated from token to token, and the process does not
 // grow.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <new>
+#include <string>
 
 #include "tests/support/api.h"
 #include "tests/support/paths.h"
@@ -50,6 +54,26 @@ long resident_kib() {
   if (file && std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
   if (file) std::fclose(file);
   return resident * sysconf(_SC_PAGESIZE) / 1024;
+}
+
+// That lie in huge pages, of all memory that is no file's.
+long huge_kib() {
+  std::ifstream smaps("/proc/self/smaps_rollup");
+  long kib = 0;
+  for (std::string line; std::getline(smaps, line);)
+    if (std::sscanf(line.c_str(), "AnonHugePages: %ld kB", &kib) == 1) return kib;
+  return 0;
+}
+
+bool system_makes_huge_pages_when_asked() {
+  constexpr std::size_t huge_page = std::size_t{2} * 1024 * 1024;
+  constexpr int collapse = 25;  // MADV_COLLAPSE
+  void* const page = std::aligned_alloc(huge_page, huge_page);
+  if (page == nullptr) return false;
+  std::memset(page, 1, huge_page);
+  const bool makes = madvise(page, huge_page, collapse) == 0;
+  std::free(page);
+  return makes;
 }
 
 int ignore(void*, const char*, std::size_t, std::int32_t) { return 0; }
@@ -101,6 +125,20 @@ TEST(SteadyState, reads_without_growing) {
     require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
   EXPECT_EQ(n_allocations - before, 0);
   EXPECT_LT(resident_kib() - resident_before, 1024);
+}
+
+TEST(SteadyState, a_full_window_comes_to_lie_in_huge_pages) {
+  if (!system_makes_huge_pages_when_asked()) GTEST_SKIP() << "this system makes no huge pages when asked";
+  const auto model = open_model(demo_model());
+  const long usual = huge_kib();
+  const auto session = open_session(model.get(), {{"window", "2044"}, {"cache", "f32"}});  // 12 MB
+  const std::vector<std::int32_t> tokens(2000, 300);
+  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  const long before = huge_kib();
+  if (before > usual) GTEST_SKIP() << "this system makes huge pages unasked";
+  for (std::size_t i = 0; i < 100; ++i)
+    require(runnel_session_feed(session.get(), tokens.data(), 1, nullptr, nullptr));
+  EXPECT_GE(huge_kib() - before, 8 * 1024);
 }
 
 }  // namespace
