@@ -12,7 +12,7 @@ template <size_t panels, size_t tokens>
 struct DotVnni {
   static constexpr size_t tile_panels = panels;
   static constexpr size_t tile_tokens = tokens;
-  static constexpr size_t decode_panels = 2;  // with their scales four places, as many as Zen 5 likes
+  static constexpr size_t decode_panels = 2;  // with their scales four places, as many as Zen 4 and 5 like
   static constexpr size_t decode_ahead = 0;   // it reads slower when asked (tests/bench/experiments.md)
   static constexpr Cache streams_few_to = Cache::l1;
 
