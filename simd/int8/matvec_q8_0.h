@@ -89,13 +89,13 @@ inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size
                          const InputsQ8_0<Inputs>& x, bool add) noexcept {
   RowSums sums;
   clear(sums);
-  for_each_block<n_rows, ahead>(w, apart, row_blocks, x.n_blocks,
-                                [&](const auto& blocks, size_t b, size_t parity) {
-                                  x.blocks[b].multiply(blocks, [&](size_t r, I32 dots) {
-                                    const F32 scale(scale_of(*blocks[r]) * x.scales[b]);
-                                    sums[r][parity] = fmadd(to_float(dots), scale, sums[r][parity]);
-                                  });
-                                });
+  const auto add_products = [&](const auto& blocks, size_t b, size_t parity) {
+    x.blocks[b].multiply(blocks, [&](size_t r, I32 dots) {
+      const F32 scale(scale_of(*blocks[r]) * x.scales[b]);
+      sums[r][parity] = fmadd(to_float(dots), scale, sums[r][parity]);
+    });
+  };
+  for_each_block<n_rows, ahead>(w, apart, row_blocks, x.n_blocks, add_products);
   float part[matvec_rows];
   store_row_sums<n_rows>(part, 1, sums);
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = add ? y[r * apart] + part[r] : part[r];

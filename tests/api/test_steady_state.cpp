@@ -8,11 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <new>
-#include <string>
 
 #include "tests/support/api.h"
+#include "tests/support/huge_pages.h"
 #include "tests/support/paths.h"
 
 namespace {
@@ -54,15 +53,6 @@ long resident_kib() {
   if (file && std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
   if (file) std::fclose(file);
   return resident * sysconf(_SC_PAGESIZE) / 1024;
-}
-
-// That lie in huge pages, of all memory that is no file's.
-long huge_kib() {
-  std::ifstream smaps("/proc/self/smaps_rollup");
-  long kib = 0;
-  for (std::string line; std::getline(smaps, line);)
-    if (std::sscanf(line.c_str(), "AnonHugePages: %ld kB", &kib) == 1) return kib;
-  return 0;
 }
 
 bool system_makes_huge_pages_when_asked() {
