@@ -12,7 +12,10 @@ using PairSums = std::int32_t __attribute__((vector_size(lanes * sizeof(std::int
 
 // GCC 12 would put all additions of a loop's round behind its last product, and the products in memory till
 // then.
-inline void added_up(PairSums& sums) noexcept { __asm__("" : "+v"(sums)); }
+template <class Register>
+inline void added_up(Register& sums) noexcept {
+  __asm__("" : "+v"(sums));
+}
 
 // Different on each instruction set:
 //   pair_products(a, b)     a[2i] b[2i] + a[2i + 1] b[2i + 1] in int32 lanes

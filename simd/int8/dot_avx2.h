@@ -6,6 +6,7 @@
 // two.
 #pragma once
 #include "simd/int8/tile.h"
+#include "simd/words.h"
 
 namespace runnel::simd {
 namespace {
@@ -74,9 +75,6 @@ struct Dot {
  private:
   // At a time: their sums with two panels fill half of the registers.
   static constexpr size_t most_tokens = 2;
-
-  // GCC 12 would put all additions of a block behind its last product, and the products in memory till then.
-  static void added_up(__m256i& sum) noexcept { __asm__("" : "+x"(sum)); }
 
   // Tokens [first, first + n_tok) of the inputs.
   template <size_t n_panels, size_t n_tok, class Block, class Inputs, class Steps, class Take>
