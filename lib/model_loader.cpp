@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "lib/quantize/packed_file.h"
+#include "lib/io/packed_file.h"
 
 namespace runnel {
 namespace {

@@ -3,8 +3,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "lib/io/packed_file.h"
 #include "lib/model.h"
-#include "lib/quantize/packed_file.h"
 
 namespace runnel {
 

@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "lib/io/gguf_writer.h"
+#include "lib/io/packed_file.h"
 #include "lib/quantize/calibrate.h"
 #include "lib/quantize/layer_factors.h"
 #include "lib/quantize/moments.h"
 #include "lib/quantize/pack_plan.h"
-#include "lib/quantize/packed_file.h"
 #include "lib/quantize/panel_packer.h"
 #include "lib/quantize/weight_rows.h"
 #include "lib/work.h"

@@ -2,11 +2,11 @@
 
 #include <optional>
 
+#include "lib/io/packed_file.h"
 #include "lib/machine.h"
 #include "lib/model.h"
 #include "lib/quantize/convert.h"
 #include "lib/quantize/pack_model.h"
-#include "lib/quantize/packed_file.h"
 
 namespace runnel {
 namespace {

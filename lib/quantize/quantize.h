@@ -1,4 +1,4 @@
-// Writes a model with its weights in another type: runnel's packed int8 (lib/quantize/packed_file.h), or a
+// Writes a model with its weights in another type: runnel's packed int8 (lib/io/packed_file.h), or a
 // plain GGUF file in Q8_0, F16 or F32. Goes through the file piece by piece; what it holds at a time does not
 // grow with the model.
 #pragma once

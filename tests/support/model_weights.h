@@ -8,7 +8,7 @@
 
 #include "lib/io/gguf.h"
 #include "lib/io/gguf_writer.h"
-#include "lib/quantize/packed_file.h"
+#include "lib/io/packed_file.h"
 #include "quant/tensor_type.h"
 
 namespace runnel::test {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <random>
 
-#include "lib/quantize/packed_file.h"
+#include "lib/io/packed_file.h"
 #include "lib/quantize/quantize.h"
 #include "tests/support/int8_panels.h"
 #include "tests/support/model_weights.h"

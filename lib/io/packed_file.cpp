@@ -1,4 +1,4 @@
-#include "lib/quantize/packed_file.h"
+#include "lib/io/packed_file.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Packed matrices in a file: what is refused.
 #include <gtest/gtest.h>
 
-#include "lib/quantize/packed_file.h"
+#include "lib/io/packed_file.h"
 #include "tests/unit/gguf_builder.h"
 
 namespace runnel::test {
