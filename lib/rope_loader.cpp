@@ -4,8 +4,6 @@
 
 namespace runnel {
 
-std::string RopeLoader::key(const char* name) const { return model_.architecture() + ".rope." + name; }
-
 Error RopeLoader::bad(const char* name, double value) const {
   return error(RUNNEL_BAD_FILE, "%s: %s is %g, which no rotation can have", file_.name().c_str(),
                key(name).c_str(), value);
@@ -21,7 +19,7 @@ Result<RopeParams> RopeLoader::load(std::size_t n_ctx) {
 }
 
 Result<void> RopeLoader::read_frequencies() {
-  const auto head_dim = static_cast<std::int64_t>(model_.shape().head_dim);
+  const auto head_dim = static_cast<std::int64_t>(shape_.head_dim);
   RUNNEL_ASSIGN(const std::int64_t n_rot, file_.get_int(key("dimension_count"), 2, head_dim, head_dim));
   if (n_rot % 2 != 0) return bad("dimension_count", static_cast<double>(n_rot));
   params_.n_rot = static_cast<std::size_t>(n_rot);
@@ -35,15 +33,16 @@ Result<void> RopeLoader::read_scaling() {
   if (type != "none" && type != "linear" && type != "yarn" && type != "longrope")
     return error(RUNNEL_UNSUPPORTED, "%s: %s is \"%.40s\"; known are none, linear, yarn, longrope",
                  file_.name().c_str(), key("scaling.type").c_str(), std::string(type).c_str());
-  const char* const factor_key = file_.find(key("scaling.factor")) ? "scaling.factor" : "scale_linear";
-  RUNNEL_ASSIGN(double factor, file_.get_real(key(factor_key), 0.0));
+  RUNNEL_ASSIGN(const double linear_factor, file_.get_real(key("scale_linear"), 0.0));
+  RUNNEL_ASSIGN(double factor, file_.get_real(key("scaling.factor"), linear_factor));
   if (factor == 0.0 || type == "none" || type == "longrope") factor = 1.0;
-  if (!(factor > 1e-3 && factor < 1e6)) return bad(factor_key, factor);
+  if (!(factor > 1e-3 && factor < 1e6))
+    return bad(file_.find(key("scaling.factor")) ? "scaling.factor" : "scale_linear", factor);
   params_.scale = 1.0 / factor;
   RUNNEL_ASSIGN(params_.magnitude, file_.get_real(key("scaling.attn_factor"), 1.0));
   if (!(std::fabs(params_.magnitude) < 1e6)) return bad("scaling.attn_factor", params_.magnitude);
 
-  const auto n_ctx_train = static_cast<std::int64_t>(model_.shape().n_ctx_train);
+  const auto n_ctx_train = static_cast<std::int64_t>(shape_.n_ctx_train);
   RUNNEL_ASSIGN(const std::int64_t n_ctx_original,
                 file_.get_int(key("scaling.original_context_length"), 0, INT64_C(1) << 32, n_ctx_train));
   params_.n_ctx_original = static_cast<double>(n_ctx_original > 0 ? n_ctx_original : n_ctx_train);

@@ -10,7 +10,8 @@ namespace runnel {
 
 class RopeLoader {
  public:
-  explicit RopeLoader(const Model& model) : model_(model), file_(model.file()) {}
+  RopeLoader(const GgufFile& file, const std::string& architecture, const Shape& shape)
+      : file_(file), prefix_(architecture + ".rope."), shape_(shape) {}
 
   // For sessions that see n_ctx tokens.
   Result<RopeParams> load(std::size_t n_ctx);
@@ -21,11 +22,12 @@ class RopeLoader {
   Result<void> read_yarn(double factor);
   Result<void> read_factors(const char* tensor_name);
 
-  std::string key(const char* name) const;  // "<architecture>.rope.<name>"
+  std::string key(const char* name) const { return prefix_ + name; }
   Error bad(const char* name, double value) const;
 
-  const Model& model_;
   const GgufFile& file_;
+  const std::string prefix_;
+  const Shape& shape_;
   RopeParams params_;
 };
 

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
-#include "lib/model.h"
 #include "lib/rope_loader.h"
 #include "tests/unit/gguf_builder.h"
 
@@ -14,33 +16,15 @@ namespace {
 
 constexpr std::size_t head_dim = 64;
 
-// A model of one layer and one head, all weights zero, with what `add` adds.
-std::vector<std::byte> model_with(const std::function<void(GgufBuilder&)>& add) {
-  constexpr std::uint64_t n_embd = head_dim, n_ff = 32, n_vocab = 8;
+using Add = std::function<void(GgufBuilder&)>;  // what a file says
+
+Result<RopeParams> load(const Add& add, std::size_t n_ctx = 2048) {
   GgufBuilder builder;
-  builder.add("general.architecture", "llama");
-  for (const auto& [key, value] :
-       std::initializer_list<std::pair<const char*, std::uint32_t>>{{"context_length", 2048},
-                                                                    {"embedding_length", n_embd},
-                                                                    {"block_count", 1},
-                                                                    {"feed_forward_length", n_ff},
-                                                                    {"attention.head_count", 1}})
-    builder.add(std::string("llama.") + key, value);
-  const auto zeros = [&](const char* name, const std::vector<std::uint64_t>& dims) {
-    std::size_t n = 1;
-    for (const std::uint64_t dim : dims) n *= dim;
-    builder.tensor(name, dims, std::vector<float>(n));
-  };
-  zeros("token_embd.weight", {n_embd, n_vocab});
-  for (const char* name : {"output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"})
-    zeros(name, {n_embd});
-  for (const char* name : {"q", "k", "v", "output"})
-    zeros((std::string("blk.0.attn_") + name + ".weight").c_str(), {n_embd, n_embd});
-  for (const char* name : {"gate", "up"})
-    zeros((std::string("blk.0.ffn_") + name + ".weight").c_str(), {n_embd, n_ff});
-  zeros("blk.0.ffn_down.weight", {n_ff, n_embd});
   add(builder);
-  return builder.build();
+  const std::vector<std::byte> bytes = builder.build();
+  auto file = GgufFile::parse(bytes, "file");
+  if (!file) return file.error();
+  return RopeLoader(*file, "llama", {.head_dim = head_dim, .n_ctx_train = 2048}).load(n_ctx);
 }
 
 // Radians a token of each pair, and the magnitude, from the angles at position 1.
@@ -48,14 +32,12 @@ struct Rotation {
   std::vector<double> frequencies;
   double magnitude = 0;
 };
-Rotation rotation(const std::function<void(GgufBuilder&)>& add, std::size_t n_ctx = 2048) {
-  const std::vector<std::byte> bytes = model_with(add);
-  const auto model = Model::from_memory(bytes, {});
-  if (!model) throw std::runtime_error(model.error().message);
-  const auto rope = (*model)->rope(n_ctx);
-  if (!rope) throw std::runtime_error(rope.error().message);
-  std::vector<float> cos(rope->n_pairs()), sin(rope->n_pairs());
-  rope->angles(1, cos.data(), sin.data());
+Rotation rotation(const Add& add, std::size_t n_ctx = 2048) {
+  const auto params = load(add, n_ctx);
+  if (!params) throw std::runtime_error(params.error().message);
+  const Rope rope(*params);
+  std::vector<float> cos(rope.n_pairs()), sin(rope.n_pairs());
+  rope.angles(1, cos.data(), sin.data());
   Rotation found{{}, std::hypot(cos[0], sin[0])};
   for (std::size_t i = 0; i < cos.size(); ++i) found.frequencies.push_back(std::atan2(sin[i], cos[i]));
   return found;
@@ -121,9 +103,9 @@ TEST(Rope, has_factors_for_short_and_for_long_contexts) {
   EXPECT_NEAR(rotation(add, 513).frequencies[0], 1.0 / 8, 1e-6);
 }
 
-std::string refusal(const std::function<void(GgufBuilder&)>& add) {
-  const auto model = Model::from_memory(model_with(add), {}, "file");
-  return model ? "" : model.error().message;
+std::string refusal(const Add& add) {
+  const auto params = load(add);
+  return params ? "" : params.error().message;
 }
 
 TEST(Rope, refuses_numbers_that_no_rotation_has) {
