@@ -54,14 +54,16 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       logits_(n_logit_rows(model.shape(), static_cast<std::size_t>(size.batch)) * model.shape().n_vocab) {}
 
 Forward::Integers::Integers(const Forward& forward, const CacheSize& size, std::size_t max_cols)
-    : int8(rows_if(forward.reads_int8(static_cast<std::size_t>(size.batch)), size), max_cols),
-      words(rows_if(forward.reads_words(static_cast<std::size_t>(size.batch)), size), max_cols) {}
+    : int8(forward.kernels_, rows_if(forward.reads_int8(static_cast<std::size_t>(size.batch)), size),
+           max_cols),
+      words(forward.kernels_, rows_if(forward.reads_words(static_cast<std::size_t>(size.batch)), size),
+            max_cols) {}
 
 std::size_t Forward::Integers::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t batch,
                                        std::size_t max_cols) {
   const WeightKinds& kinds = model.weight_kinds();
-  return (batch >= kinds.int8_from() ? Int8Buffer::n_bytes(batch, max_cols) : 0) +
-         (batch >= kinds.words_from(kernels) ? WordsBuffer::n_bytes(batch, max_cols) : 0);
+  return (batch >= kinds.int8_from() ? Int8Buffer::n_bytes(kernels, batch, max_cols) : 0) +
+         (batch >= kinds.words_from(kernels) ? WordsBuffer::n_bytes(kernels, batch, max_cols) : 0);
 }
 
 std::int64_t Forward::n_bytes(const Model& model, const simd::Kernels& kernels, const CacheSize& size,

@@ -11,7 +11,7 @@ namespace {
 
 // The row after int8, the entries far outside carried.
 std::vector<float> with_carried(const simd::Kernels& kernels, const float* x, std::size_t n) {
-  Int8Buffer buffer(1, n);
+  Int8Buffer buffer(kernels, 1, n);
   const quant::ActivationsI8 row = buffer.of(1, n);
   kernels.quantize_i8(row, x, n, 1);
   std::vector<float> seen(n);

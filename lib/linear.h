@@ -78,18 +78,20 @@ struct Input {
   }
 };
 
-// Room for the rows of a batch in int8 or in words, whatever their width up to max_cols.
+// Room for the rows of a batch in int8 or in words, as the kernels read them, whatever their width up to
+// max_cols.
 template <class Code>
 class ActivationBuffer {
  public:
-  ActivationBuffer(std::size_t max_tok, std::size_t max_cols);
+  ActivationBuffer(const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols);
   quant::Activations<Code> of(std::size_t n_tok, std::size_t n_cols) noexcept;
-  static std::size_t n_bytes(std::size_t max_tok, std::size_t max_cols);
+  static std::size_t n_bytes(const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols);
 
  private:
   AlignedVector<Code> codes_;
   AlignedVector<float> scales_;
   AlignedVector<std::int32_t> offsets_;  // of int8
+  AlignedVector<std::int8_t> split_;     // of int8, where the kernels read it
   std::vector<quant::CarriedEntry> carried_;
   std::vector<std::uint32_t> n_carried_;
   std::vector<float> maxima_;

@@ -119,6 +119,9 @@ struct CarriedEntry {
 // blocks: fewer cost more precision, more cost time (README.md has both).
 constexpr float i8_carry_ratio = 2.5f;
 
+// Bytes of a block that is split.
+constexpr std::size_t i8_split = 2 * i8_block;
+
 // A block whose numbers are all below has scale 0, so that the inverse of a scale is finite.
 constexpr float i8_least_max = 0x1p-100f;
 
@@ -144,13 +147,17 @@ RUNNEL_I8_INLINE std::size_t i8_room(std::size_t n_tok) noexcept {
 //
 //   codes    int8 [n_chunks][n_blocks][width][32]   zeros from n_cols on
 //   scales   f32  [n_chunks][n_blocks][width]
-//   offsets  i32  [n_chunks][n_blocks][width]       -128 * the sum of the block's codes
+//   offsets  i32  [n_chunks][n_blocks][width]       where a sum of products starts
+//   split    int8 [n_chunks][n_blocks][width][2][32]  or null: the codes' magnitudes, and signs: -1, else 0
 //   carried       [n_tok][i8_max_carried(n_cols)]   by ascending index
 //   n_carried     [n_tok]
 //   maxima   f32  [n_tok][n_blocks]                 largest magnitude in a block, to choose what is carried
 //
-// A sum starts at the offset if an instruction set multiplies unsigned by signed bytes and so takes code +
-// 128 for each weight.
+// Offsets and split are for instruction sets that multiply unsigned by signed bytes. One takes code + 128 for
+// each weight, and its sums start at -128 times the sum of the activations' codes. Another takes magnitudes
+// of activations and inverts the bits of a weight, which makes it -code - 1, where the activation is
+// negative: the offsets beside `split` are the sums of those magnitudes.
+//
 // A row with a NaN or an infinity has codes 0, scales NaN and nothing carried, so that its products are NaN.
 // The memory is the owner's; the quantising kernel writes all of its tokens but the unused ones of `carried`.
 template <class Code>
@@ -163,10 +170,11 @@ struct Activations {
   CarriedEntry* carried = nullptr;
   std::uint32_t* n_carried = nullptr;
   float* maxima = nullptr;
+  std::int8_t* split = nullptr;
   std::size_t first = 0;  // token 0 is this one of its chunk
 
-  // Where block b of token 0 is among the scales and offsets, and its codes i8_block times as far on; the
-  // other tokens of the chunk follow.
+  // Where block b of token 0 is among the scales and offsets, and its codes i8_block and its split i8_split
+  // times as far on; the other tokens of the chunk follow.
   RUNNEL_I8_INLINE std::size_t place(std::size_t b) const noexcept { return b * width + first; }
   RUNNEL_I8_INLINE std::size_t n_in_chunk() const noexcept { return width - first; }
 
@@ -183,11 +191,12 @@ struct Activations {
             carried + begin * i8_max_carried(n_cols),
             n_carried + begin,
             maxima + begin * i8_blocks(n_cols),
+            split == nullptr ? nullptr : split + blocks * i8_split,
             first + begin - chunk * width};
   }
 };
 using ActivationsI8 = Activations<std::int8_t>;
-using ActivationsI16 = Activations<std::int16_t>;  // quant/i16.h; without offsets
+using ActivationsI16 = Activations<std::int16_t>;  // quant/i16.h; without offsets and split
 
 #undef RUNNEL_I8_INLINE
 

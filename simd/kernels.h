@@ -78,6 +78,8 @@ constexpr size_t panel_block_cols = 512;
   /* Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above i8_carry_ratio times the lower    \
      median of the maxima of the row's blocks are carried, the i8_max_carried() largest at most. */                    \
   X(quantize_i8,  void,   (const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok))            \
+  /* whether matmul_i8 reads `split`, which then must not be null; quantize_i8 writes it where it is not */             \
+  X(reads_split_i8, bool, ())                                                                                          \
   /* y[t, r] = sum_c w[r, c] x[t, c], r < w.shape.n_rows;  y: rows y_stride apart, x.n_cols == w.shape.n_cols. The     \
      same bits from every row of kernels: integer sums over each block, then fused additions in one order:             \
        y = 0; for each group g { part = 0; for its blocks b: part = fma(dot_b, x.scale_b, part);                       \
@@ -90,7 +92,7 @@ constexpr size_t panel_block_cols = 512;
   /* words (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols] */       \
   X(pack_i16_f16, void,   (const quant::MutablePanelsI16& out, const F16* w, size_t w_stride))                         \
   X(pack_i16_bf16, void,  (const quant::MutablePanelsI16& out, const BF16* w, size_t w_stride))                        \
-  /* as quantize_i8, with i16_carry_ratio; `offsets` is not used */                                                    \
+  /* as quantize_i8, with i16_carry_ratio; `offsets` and `split` are not used */                                       \
   X(quantize_i16, void,   (const quant::ActivationsI16& out, const float* x, size_t x_stride, size_t n_tok))           \
   /* y[t, r] += sum_c w[r, c] x[t, first_col + c], r < w.shape.n_rows, c < w.shape.n_cols;  y: rows y_stride apart,    \
      first_col: at a block. The same bits from every row of kernels, in the order of matmul_i8 and groups of 128, but  \

@@ -13,6 +13,7 @@ struct DotSdot {
   static constexpr size_t decode_panels = 2;
   static constexpr size_t decode_ahead = 4096;
   static constexpr Cache streams_few_to = Cache::none;
+  static constexpr bool reads_split = false;
 
   template <size_t n_panels, size_t n_tok, class Steps, class Take>
   static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {

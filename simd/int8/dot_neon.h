@@ -12,6 +12,7 @@ struct Dot {
   static constexpr size_t decode_panels = 2;
   static constexpr size_t decode_ahead = 4096;
   static constexpr Cache streams_few_to = Cache::none;
+  static constexpr bool reads_split = false;
 
   static int8x16_t load(const std::int8_t* p) noexcept { return vld1q_s8(p); }
   static int8x16_t inputs(const BlockI8& block, size_t t, size_t step) noexcept {

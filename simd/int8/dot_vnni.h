@@ -15,6 +15,7 @@ struct DotVnni {
   static constexpr size_t decode_panels = 2;  // with their scales four places, as many as Zen 4 and 5 like
   static constexpr size_t decode_ahead = 0;   // it reads slower when asked (tests/bench/experiments.md)
   static constexpr Cache streams_few_to = Cache::l1;
+  static constexpr bool reads_split = false;
 
   template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
   static void block(const Block& block, Steps n_steps, Take take) noexcept {

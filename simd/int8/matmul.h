@@ -10,6 +10,7 @@
 //     static constexpr size_t decode_panels;             // read side by side for a single token
 //     static constexpr size_t decode_ahead;              // bytes that it asks for ahead; 0: it does not
 //     static constexpr Cache streams_few_to;             // for a few tokens block() takes a StreamedBlock
+//     static constexpr bool reads_split;                 // of the activations, not their codes
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
 //     // on of panel p, as floats.
 //     template <size_t n_panels, size_t n_tok, class Steps, class Take>
@@ -98,10 +99,15 @@ struct Tile {
   size_t last_steps() const noexcept {
     return quant::divided_up(x.n_cols % quant::i8_block, quant::i8_step_cols);
   }
+  template <bool reads_split = false>
   BlockI8 block(size_t b) const noexcept {
-    return {
-        codes + b * block_bytes, codes_stride, x.codes + x.place(b) * quant::i8_block, x.offsets + x.place(b),
-        ahead + asked_before(b), ahead_step};
+    const size_t place = x.place(b);
+    return {codes + b * block_bytes,
+            codes_stride,
+            reads_split ? x.split + place * quant::i8_split : x.codes + place * quant::i8_block,
+            x.offsets + place,
+            ahead + asked_before(b),
+            ahead_step};
   }
   // By the steps of streamed blocks, in bytes of each of the next panels.
   size_t asked_before(size_t b) const noexcept { return (b - stretch.begin) * block_steps * ahead_step; }
@@ -159,7 +165,7 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, s
     clear<n_panels, n_tok>(part);
     fetch_panels_ahead<n_panels, n_tok>(tile, begin);
     const auto add = [&](size_t b, auto n_steps) {
-      add_block<Dot, n_panels, n_tok>(part, tile.block(b), n_steps,
+      add_block<Dot, n_panels, n_tok>(part, tile.block<Dot::reads_split>(b), n_steps,
                                       [&](size_t t, size_t, size_t) { return tile.x_scale(t, b); });
     };
     const size_t end = std::min(begin + WideGroups::blocks, tile.stretch.end);
@@ -179,9 +185,10 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, s
 template <class Dot, size_t n_panels, size_t n_tok>
 inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile, size_t first) noexcept {
   const auto add = [&](size_t b, auto n_steps) {
-    add_block<Dot, n_panels, n_tok>(y, tile.block(b), n_steps, [&](size_t t, size_t p, size_t v) {
-      return tile.x_scale(t, b) * tile.w_scale<NarrowGroups>(p, v, b);
-    });
+    add_block<Dot, n_panels, n_tok>(y, tile.block<Dot::reads_split>(b), n_steps,
+                                    [&](size_t t, size_t p, size_t v) {
+                                      return tile.x_scale(t, b) * tile.w_scale<NarrowGroups>(p, v, b);
+                                    });
   };
   const size_t end_whole = tile.end_whole();
   for (size_t begin = first; begin < end_whole; begin += fetch_blocks) {
@@ -458,6 +465,11 @@ inline void for_each_pass(float* y, size_t y_stride, const quant::ActivationsI8&
       multiply(WideGroups(), y + t * y_stride, x.tokens(t), n);
     }
   }
+}
+
+template <class Dot>
+bool reads_split_i8() noexcept {
+  return Dot::reads_split;
 }
 
 template <class Dot>

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "simd/int8/split.h"
 #include "simd/int8/vocabulary.h"
 
 namespace runnel::simd {
@@ -132,10 +133,14 @@ struct CodesOf<std::int8_t> {
   static constexpr float most = 127.0f;
   static constexpr float carry_ratio = quant::i8_carry_ratio;
   static void round(const quant::ActivationsI8& out, size_t place, const float* x, float factor) noexcept {
-    out.offsets[place] = -128 * round_block(out.codes + place * quant::i8_block, x, factor);
+    std::int8_t* const codes = out.codes + place * quant::i8_block;
+    const std::int32_t sum = round_block(codes, x, factor);
+    out.offsets[place] =
+        out.split == nullptr ? -128 * sum : split_block(out.split + place * quant::i8_split, codes);
   }
   static void clear(const quant::ActivationsI8& out, size_t place) noexcept {
     std::memset(out.codes + place * quant::i8_block, 0, quant::i8_block);
+    if (out.split != nullptr) std::memset(out.split + place * quant::i8_split, 0, quant::i8_split);
     out.offsets[place] = 0;
   }
 };

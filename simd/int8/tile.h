@@ -11,25 +11,39 @@ namespace {
 constexpr size_t block_steps = quant::i8_block / quant::i8_step_cols;
 constexpr size_t block_bytes = block_steps * quant::i8_step_bytes;  // of one panel
 
+// Where vector v of a step's weights is in a block of a panel.
+constexpr size_t weights_at(size_t step, size_t v) noexcept {
+  return step * quant::i8_step_bytes + v * lanes * quant::i8_step_cols;
+}
+
 // One block of up to 32 inputs of a tile.
 struct BlockI8 {
   const std::int8_t* w;  // [n_steps][16][4], panels w_stride apart
   size_t w_stride;
-  const std::int8_t* x;         // [n_tok][32]; zeros where there is no weight
+  const std::int8_t* x;         // [n_tok][32], or split: [n_tok][2][32]; zeros where there is no weight
   const std::int32_t* offsets;  // [n_tok]
   // What a StreamedBlock asks for of the panels that come next: so many bytes a step.
   const std::int8_t* ahead = nullptr;
   size_t ahead_step = 0;
 
+  const std::int8_t* panel(size_t p) const noexcept { return w + p * w_stride; }
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
-    return w + p * w_stride + step * quant::i8_step_bytes + v * lanes * quant::i8_step_cols;
+    return panel(p) + weights_at(step, v);
   }
+  void ask_ahead(size_t /*p*/, size_t /*step*/) const noexcept {}
   // The inputs of a token from a step on.
   const std::int8_t* inputs_from(size_t t, size_t step) const noexcept {
     return x + t * quant::i8_block + step * quant::i8_step_cols;
   }
   // The four inputs of a step as one number.
   std::int32_t inputs(size_t t, size_t step) const noexcept { return four_at(inputs_from(t, step)); }
+  // The same of split ones.
+  const std::int8_t* magnitudes_from(size_t t, size_t step) const noexcept {
+    return x + t * quant::i8_split + step * quant::i8_step_cols;
+  }
+  const std::int8_t* signs_from(size_t t, size_t step) const noexcept {
+    return magnitudes_from(t, step) + quant::i8_block;
+  }
   std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
 };
 
@@ -40,18 +54,20 @@ enum class Cache { none, l1, l2 };
 template <Cache to>
 struct StreamedBlock : BlockI8 {
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
-    if (v == 0) ask(ahead + p * w_stride + step * ahead_step);
+    if (v == 0) ask_ahead(p, step);
     return BlockI8::weights(p, step, v);
   }
-
- private:
-  static void ask(const std::int8_t* line) noexcept {
+  void ask_ahead(size_t p, size_t step) const noexcept {
+    const std::int8_t* const line = ahead + p * w_stride + step * ahead_step;
     if constexpr (to == Cache::l1)
       prefetch(line, 0);
     else
       prefetch_l2(line);
   }
 };
+
+// As it is: else GCC 12 adds up anew for each step what it is the sum of, in more registers than there are.
+inline void keep_address(const std::int8_t*& p) noexcept { __asm__("" : "+r"(p)); }
 
 // GCC moves nothing across. On ARM it orders instructions before it allocates registers, and would read so
 // many weights ahead that no registers are left for the sums.

@@ -12,6 +12,7 @@ namespace {
 constexpr Kernels with_own() noexcept {
   Kernels kernels = vector_kernels;
   kernels.matmul_i8 = matmul_i8<Dot>;
+  kernels.reads_split_i8 = reads_split_i8<Dot>;
   kernels.scores_i8 = scores_i8_dots<FactorsOfWords>;
   kernels.mix_i8 = mix_i8_dots<FactorsOfWords>;
   with_i16<1, 4>(kernels);

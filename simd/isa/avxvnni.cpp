@@ -12,6 +12,7 @@ namespace runnel::simd {
 extern const Kernels kernels_avxvnni;
 const Kernels kernels_avxvnni{.peak_i8 = peak_i8,
                               .peak_i16 = peak_i16,
+                              .reads_split_i8 = reads_split_i8<DotVnni<1, 4>>,
                               .matmul_i8 = matmul_i8<DotVnni<1, 4>>,
                               .matmul_i16 = matmul_i16<1, 4>,
                               .scores_i8 = scores_i8_dots<FactorsOfBytes>,

@@ -151,7 +151,6 @@ bool is_carried(const quant::CarriedEntry* carried, std::uint32_t count, size_t 
 // Codes up to `most`; entries above `ratio` times the lower median of the maxima of blocks are carried.
 template <class Code>
 void quantize_token(const quant::Activations<Code>& out, const float* x, float most, float ratio) noexcept {
-  constexpr bool has_offsets = std::is_same_v<Code, std::int8_t>;
   const size_t n = out.n_cols;
   const size_t n_blocks = quant::i8_blocks(n);
   bool finite = true;
@@ -166,7 +165,6 @@ void quantize_token(const quant::Activations<Code>& out, const float* x, float m
     const size_t place = out.place(b);
     std::fill_n(out.codes + place * quant::i8_block, quant::i8_block, Code{0});
     out.scales[place] = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
-    if constexpr (has_offsets) out.offsets[place] = 0;
   }
   *out.n_carried = 0;
   if (!finite) return;
@@ -188,13 +186,32 @@ void quantize_token(const quant::Activations<Code>& out, const float* x, float m
     for (size_t i = begin; i < end; ++i) {
       if (is_carried(out.carried, n_carried, i)) continue;
       codes[i - begin] = static_cast<Code>(std::nearbyint(x[i] * inverse));
-      if constexpr (has_offsets) out.offsets[place] -= 128 * codes[i - begin];
     }
   }
 }
+// Where the sums of a block start, and its split.
+void prepare_sums(const quant::ActivationsI8& x, size_t b) noexcept {
+  const size_t place = x.place(b);
+  const std::int8_t* const codes = x.codes + place * quant::i8_block;
+  std::int32_t sum = 0, negative = 0;
+  for (size_t i = 0; i < quant::i8_block; ++i) {
+    sum += codes[i];
+    negative -= std::min<int>(codes[i], 0);
+  }
+  x.offsets[place] = x.split == nullptr ? -128 * sum : negative;
+  if (x.split == nullptr) return;
+  std::int8_t* const magnitudes = x.split + place * quant::i8_split;
+  for (size_t i = 0; i < quant::i8_block; ++i) {
+    magnitudes[i] = static_cast<std::int8_t>(std::abs(codes[i]));
+    magnitudes[quant::i8_block + i] = codes[i] < 0 ? -1 : 0;
+  }
+}
 void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
-  for (size_t t = 0; t < n_tok; ++t)
-    quantize_token(out.tokens(t), x + t * x_stride, 127.0f, quant::i8_carry_ratio);
+  for (size_t t = 0; t < n_tok; ++t) {
+    const quant::ActivationsI8 row = out.tokens(t);
+    quantize_token(row, x + t * x_stride, 127.0f, quant::i8_carry_ratio);
+    for (size_t b = 0; b < quant::i8_blocks(row.n_cols); ++b) prepare_sums(row, b);
+  }
 }
 
 void pack_q8_0(const quant::MutablePanelsI8& out, const quant::BlockQ8_0* w) noexcept {
@@ -256,6 +273,7 @@ void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t 
     for (size_t r = 0; r < w.shape.n_rows; ++r) y[t * y_stride + r] = dot_row_i8(w, r, x.tokens(t));
   }
 }
+bool reads_split_i8() noexcept { return false; }
 
 // ---- words
 

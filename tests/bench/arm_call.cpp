@@ -29,8 +29,9 @@ int main(int argc, char** argv) {
   std::vector<quant::CarriedEntry> x_carried(n_tok * quant::i8_max_carried(shape.n_cols));
   std::vector<std::uint32_t> x_n_carried(n_tok);
   const quant::PanelsI8 w{shape, codes.data(), scales.data()};
-  const quant::ActivationsI8 x{shape.n_cols,     quant::i8_width(n_tok), x_codes.data(),     x_scales.data(),
-                               x_offsets.data(), x_carried.data(),       x_n_carried.data(), x_maxima.data()};
+  const quant::ActivationsI8 x{shape.n_cols,       quant::i8_width(n_tok), x_codes.data(),
+                               x_scales.data(),    x_offsets.data(),       x_carried.data(),
+                               x_n_carried.data(), x_maxima.data(),        nullptr};
   for (std::size_t i = 0; i < number(5); ++i)
     simd::RUNNEL_ROW.matmul_i8(y.data(), shape.n_rows, x, n_tok, w, nullptr);
   return 0;

@@ -43,11 +43,11 @@ void bench_peak(benchmark::State& state, const Kernels& k) {
 void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) {
   const auto n_tok = static_cast<size_t>(state.range(0));
   const Matrix w(variant, n_rows, n_cols);
-  const Activations a(n_cols, n_tok, static_cast<size_t>(state.range(1)));
-  k.quantize_i8(a.rows, a.x.data(), n_cols, n_tok);
+  Activations a(n_cols, n_tok, static_cast<size_t>(state.range(1)));
+  k.quantize_i8(a.rows(k), a.x.data(), n_cols, n_tok);
   AlignedVector<float> y(n_tok * n_rows);
   for (auto _ : state) {
-    k.matmul_i8(y.data(), n_rows, a.rows, n_tok, w.panels, nullptr);
+    k.matmul_i8(y.data(), n_rows, a.rows(k), n_tok, w.panels, nullptr);
     benchmark::ClobberMemory();
   }
   set_rate(state, "MAC", n_rows * n_cols * n_tok);
@@ -56,11 +56,11 @@ void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) 
 // One token against weights that come from memory.
 void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) {
   const Matrix w(variant, read_rows, n_cols);
-  const Activations a(n_cols, 1, 1);
-  k.quantize_i8(a.rows, a.x.data(), n_cols, 1);
+  Activations a(n_cols, 1, 1);
+  k.quantize_i8(a.rows(k), a.x.data(), n_cols, 1);
   AlignedVector<float> y(read_rows);
   for (auto _ : state) {
-    k.matmul_i8(y.data(), read_rows, a.rows, 1, w.panels, nullptr);
+    k.matmul_i8(y.data(), read_rows, a.rows(k), 1, w.panels, nullptr);
     benchmark::ClobberMemory();
   }
   set_rate(state, "bytes", w.panels.shape.bytes());
@@ -78,8 +78,8 @@ struct LayerInput {
         x(w.panels.shape.n_cols, n_tok, (n_massive * w.panels.shape.n_cols + 5000) / 10000),
         y(n_tok * w.panels.shape.n_rows) {}
   void run(const Kernels& k, size_t n_tok) {
-    k.quantize_i8(x.rows, x.x.data(), x.rows.n_cols, n_tok);
-    k.matmul_i8(y.data(), w.panels.shape.n_rows, x.rows, n_tok, w.panels, nullptr);
+    k.quantize_i8(x.rows(k), x.x.data(), x.n, n_tok);
+    k.matmul_i8(y.data(), w.panels.shape.n_rows, x.rows(k), n_tok, w.panels, nullptr);
   }
 };
 
@@ -105,9 +105,9 @@ void bench_layer(benchmark::State& state, const Kernels& k) {
 
 void bench_quantize(benchmark::State& state, const Kernels& k) {
   const auto n = static_cast<size_t>(state.range(0));
-  const Activations a(n, 1, 2);
+  Activations a(n, 1, 2);
   for (auto _ : state) {
-    k.quantize_i8(a.rows, a.x.data(), n, 1);
+    k.quantize_i8(a.rows(k), a.x.data(), n, 1);
     benchmark::ClobberMemory();
   }
   set_rate(state, "numbers", n);

@@ -50,7 +50,7 @@ const Weights& weights() {
 }
 
 struct Task {
-  const Activations& x;  // [n_tok, n_cols]
+  Activations& x;  // [n_tok, n_cols]
   size_t n_tok;
   float* y;  // [n_tok, n_rows]
 };
@@ -85,7 +85,7 @@ bool is_right(const Task& task) {
 // range(0) tokens.
 void bench(benchmark::State& state, const Contender& contender) {
   const auto n_tok = static_cast<size_t>(state.range(0));
-  const Activations x(n_cols, n_tok, 0);
+  Activations x(n_cols, n_tok, 0);
   AlignedVector<float> y(n_tok * n_rows, NAN);
   const Task task{x, n_tok, y.data()};
   const Product product = contender(task);
@@ -102,11 +102,11 @@ void bench(benchmark::State& state, const Contender& contender) {
 // quantizes: making int8 of the activations is timed too.
 Contender runnel_product(const char* row, const Kernels& k, bool quantizes) {
   return [=](const Task& task) -> Product {
-    const auto quantize = [=] { k.quantize_i8(task.x.rows, task.x.x.data(), n_cols, task.n_tok); };
+    const auto quantize = [=] { k.quantize_i8(task.x.rows(k), task.x.x.data(), n_cols, task.n_tok); };
     quantize();
     return {row, [=] {
               if (quantizes) quantize();
-              k.matmul_i8(task.y, n_rows, task.x.rows, task.n_tok, weights().packed.panels, nullptr);
+              k.matmul_i8(task.y, n_rows, task.x.rows(k), task.n_tok, weights().packed.panels, nullptr);
             }};
   };
 }

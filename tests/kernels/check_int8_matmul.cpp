@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "tests/kernels/kcheck.h"
@@ -37,24 +38,27 @@ struct Operands {
   Guarded<std::int8_t> x_codes;
   Guarded<float> x_scales;
   Guarded<std::int32_t> x_offsets;
+  Guarded<std::int8_t> x_split;
   Guarded<quant::CarriedEntry> x_carried;
   Guarded<std::uint32_t> x_n_carried;
   Guarded<float> x_maxima;
   quant::PanelsI8 w;
   quant::ActivationsI8 x;
 
-  Operands(const Case& c, Codes codes, Random& random)
+  Operands(const Kernels& kernels, const Case& c, Codes codes, Random& random)
       : w_codes(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_codes()),
         w_scales(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_scales()),
         x_codes(quant::i8_room(c.n_tok) * quant::i8_padded(c.n_cols)),
         x_scales(quant::i8_room(c.n_tok) * quant::i8_blocks(c.n_cols)),
         x_offsets(x_scales.size()),
+        x_split(kernels.reads_split_i8() ? x_scales.size() * 64 : 0),
         x_carried(c.n_tok * quant::i8_max_carried(c.n_cols)),
         x_n_carried(c.n_tok),
         x_maxima(c.n_tok * quant::i8_blocks(c.n_cols)),
         w{{c.variant, c.n_rows, c.n_cols}, w_codes.data(), w_scales.data()},
-        x{c.n_cols,         quant::i8_width(c.n_tok), x_codes.data(),     x_scales.data(),
-          x_offsets.data(), x_carried.data(),         x_n_carried.data(), x_maxima.data()} {
+        x{c.n_cols,           quant::i8_width(c.n_tok), x_codes.data(),
+          x_scales.data(),    x_offsets.data(),         x_carried.data(),
+          x_n_carried.data(), x_maxima.data(),          kernels.reads_split_i8() ? x_split.data() : nullptr} {
     for (std::int8_t& code : x_codes) code = draw(codes, random, false);
     for (std::int8_t& code : w_codes) code = draw(codes, random, true);
     for (std::uint16_t& scale : w_scales) {
@@ -83,8 +87,20 @@ struct Operands {
     for (std::size_t i = 0; i < *row.n_carried; ++i) x_code(t, row.carried[i].index) = 0;
     for (std::size_t b = 0; b < quant::i8_blocks(row.n_cols); ++b) {
       x_scales[place(t, b)] = std::fabs(random.number(t % 5 == 4));
-      std::int32_t& offset = x_offsets[place(t, b)] = 0;
-      for (std::size_t i = b * 32; i < b * 32 + 32; ++i) offset -= 128 * x_code(t, i);
+      if (x.split != nullptr)
+        split_block(t, b);
+      else
+        x_offsets[place(t, b)] = -128 * std::accumulate(&x_code(t, b * 32), &x_code(t, b * 32) + 32, 0);
+    }
+  }
+
+  void split_block(std::size_t t, std::size_t b) {
+    std::int32_t& negative = x_offsets[place(t, b)] = 0;
+    for (std::size_t i = 0; i < 32; ++i) {
+      const int code = x_code(t, b * 32 + i);
+      negative += std::max(-code, 0);
+      x_split[place(t, b) * 64 + i] = static_cast<std::int8_t>(std::abs(code));
+      x_split[place(t, b) * 64 + 32 + i] = code < 0 ? -1 : 0;
     }
   }
 
@@ -200,7 +216,7 @@ void compare_with_split(const Kernels& kernels, const Case& c, const Operands& o
 }
 
 void check_case(const Kernels& kernels, const Case& c, Codes codes, Random& random, Report& report) {
-  const Operands o(c, codes, random);
+  const Operands o(kernels, c, codes, random);
   Guarded<float> y(extent(c.n_tok, c.y_stride(), c.n_rows));
   std::fill(y.begin(), y.end(), untouched);
   kernels.matmul_i8(y.data(), c.y_stride(), o.x, c.n_tok, o.w, nullptr);
@@ -215,7 +231,7 @@ void check_poisoned(const Kernels& kernels, VariantI8 variant, Random& random, R
   constexpr std::size_t n_rows = 37;
   constexpr std::size_t n_cols = 300;
   constexpr std::size_t n_tok = 3;
-  Operands o({variant, n_rows, n_cols, n_tok}, Codes::all, random);
+  Operands o(kernels, {variant, n_rows, n_cols, n_tok}, Codes::all, random);
   std::vector<float> x(n_cols * n_tok, 0.5f);
   x[n_cols + 7] = std::numeric_limits<float>::infinity();
   kernels.quantize_i8(o.x, x.data(), n_cols, n_tok);
@@ -226,6 +242,23 @@ void check_poisoned(const Kernels& kernels, VariantI8 variant, Random& random, R
 }
 
 }  // namespace
+
+// Other codes beside the same split make no difference where the product reads the split, and some where it
+// does not.
+void check_reads_split_i8(const Kernels& kernels, Report& report) {
+  Random random;
+  constexpr std::size_t n_rows = 16, n_tok = 3;
+  Operands o(kernels, {VariantI8::g32, n_rows, 96, n_tok}, Codes::all, random);
+  const auto product = [&] {
+    std::vector<float> y(n_rows * n_tok);
+    kernels.matmul_i8(y.data(), n_rows, o.x, n_tok, o.w, nullptr);
+    return y;
+  };
+  const std::vector<float> before = product();
+  for (std::int8_t& code : o.x_codes) code = draw(Codes::all, random, false);
+  report.expect((product() == before) == kernels.reads_split_i8(), "the product reads %s",
+                kernels.reads_split_i8() ? "codes" : "no codes");
+}
 
 void check_matmul_i8(const Kernels& kernels, Report& report) {
   Random random;

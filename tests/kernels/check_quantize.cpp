@@ -21,21 +21,21 @@ struct Rule;
 template <>
 struct Rule<std::int8_t> {
   static constexpr float most = 127.0f, carry_ratio = 2.5f;
-  static constexpr int offset = -128;  // times each code
   static constexpr auto kernel = &Kernels::quantize_i8;
 };
 template <>
 struct Rule<std::int16_t> {
   static constexpr float most = 8191.0f, carry_ratio = 8.0f;
-  static constexpr int offset = 0;
   static constexpr auto kernel = &Kernels::quantize_i16;
 };
+
+template <class Code>
+constexpr bool is_int8 = sizeof(Code) == 1;
 
 template <class Code>
 struct Expected {
   std::vector<Code> codes;
   std::vector<float> scales;
-  std::vector<std::int32_t> offsets;
   std::vector<CarriedEntry> carried;
 };
 
@@ -66,10 +66,7 @@ std::vector<CarriedEntry> expected_carried(const float* x, std::size_t n, float 
 template <class Code>
 Expected<Code> expected_row(const float* x, std::size_t n) {
   const std::size_t n_blocks = (n + 31) / 32;
-  Expected<Code> e{std::vector<Code>(n_blocks * 32),
-                   std::vector<float>(n_blocks),
-                   std::vector<std::int32_t>(n_blocks),
-                   {}};
+  Expected<Code> e{std::vector<Code>(n_blocks * 32), std::vector<float>(n_blocks), {}};
   if (n == 0) return e;
   if (!std::all_of(x, x + n, [](float v) { return std::isfinite(v); })) {
     std::fill(e.scales.begin(), e.scales.end(), nan);
@@ -85,13 +82,32 @@ Expected<Code> expected_row(const float* x, std::size_t n) {
     if (max < 0x1p-100f) continue;
     e.scales[b] = max / Rule<Code>::most;
     const float inverse = Rule<Code>::most / max;
-    for (std::size_t i = b * 32; i < b * 32 + 32; ++i) {
+    for (std::size_t i = b * 32; i < b * 32 + 32; ++i)
       e.codes[i] = static_cast<Code>(std::nearbyint(rest[i] * inverse));
-      e.offsets[b] += Rule<Code>::offset * e.codes[i];
-    }
   }
   return e;
 }
+
+// Where the sums of block b start, and its split where there is one. got: one token.
+void compare_sums(const Expected<std::int8_t>& e, const quant::ActivationsI8& got, std::size_t b,
+                  const char* what, Report& report) {
+  const std::size_t place = got.place(b);
+  int sum = 0, negative = 0;
+  for (std::size_t i = 0; i < 32; ++i) {
+    const int code = e.codes[b * 32 + i];
+    sum += code;
+    negative += code < 0 ? -code : 0;
+    if (got.split == nullptr) continue;
+    const std::int8_t* const split = got.split + place * 64;
+    report.expect(split[i] == std::abs(code) && split[32 + i] == (code < 0 ? -1 : 0),
+                  "%s, n %zu: code %zu, %d, is split in %d and %d", what, got.n_cols, b * 32 + i, code,
+                  split[i], split[32 + i]);
+  }
+  report.expect(got.offsets[place] == (got.split == nullptr ? -128 * sum : negative),
+                "%s, n %zu: offset of block %zu", what, got.n_cols, b);
+}
+void compare_sums(const Expected<std::int16_t>&, const quant::ActivationsI16&, std::size_t, const char*,
+                  Report&) {}
 
 // got: one token.
 template <class Code>
@@ -108,8 +124,7 @@ void compare_row(const Expected<Code>& e, const quant::Activations<Code>& got, c
     const bool poisoned = std::isnan(e.scales[b]);
     report.expect(poisoned ? std::isnan(got.scales[place]) : same_bits(&got.scales[place], &e.scales[b], 1),
                   "%s, n %zu: scale of block %zu", what, n, b);
-    report.expect(Rule<Code>::offset == 0 || got.offsets[place] == e.offsets[b],
-                  "%s, n %zu: offset of block %zu", what, n, b);
+    compare_sums(e, got, b, what, report);
   }
   report.expect(*got.n_carried == e.carried.size(), "%s, n %zu: %u carried, not %zu", what, n, *got.n_carried,
                 e.carried.size());
@@ -122,13 +137,14 @@ void compare_row(const Expected<Code>& e, const quant::Activations<Code>& got, c
 // rows: n_tok of n numbers each.
 template <class Code>
 void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::size_t n, std::size_t n_tok,
-                const char* what, Report& report) {
+                bool splits, const char* what, Report& report) {
   const std::size_t stride = n + n % 3;
   Guarded<float> x(n_tok == 0 ? 0 : (n_tok - 1) * stride + n);
   const std::size_t room = quant::i8_room(n_tok);
   Guarded<Code> codes(room * quant::i8_padded(n));
   Guarded<float> scales(room * quant::i8_blocks(n));
-  Guarded<std::int32_t> offsets(room * quant::i8_blocks(n));
+  Guarded<std::int32_t> offsets(is_int8<Code> ? room * quant::i8_blocks(n) : 0);
+  Guarded<std::int8_t> split(splits ? room * quant::i8_blocks(n) * 64 : 0);
   Guarded<CarriedEntry> carried(n_tok * quant::i8_max_carried(n));
   Guarded<std::uint32_t> n_carried(n_tok);
   Guarded<float> maxima(n_tok * quant::i8_blocks(n));
@@ -137,16 +153,24 @@ void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::siz
                                      quant::i8_width(n_tok),
                                      codes.data(),
                                      scales.data(),
-                                     Rule<Code>::offset == 0 ? nullptr : offsets.data(),
+                                     is_int8<Code> ? offsets.data() : nullptr,
                                      carried.data(),
                                      n_carried.data(),
-                                     maxima.data()};
+                                     maxima.data(),
+                                     splits ? split.data() : nullptr};
   (kernels.*Rule<Code>::kernel)(out, x.data(), stride, n_tok);
-  report.expect(codes.intact() && scales.intact() && offsets.intact() && carried.intact() &&
+  report.expect(codes.intact() && scales.intact() && offsets.intact() && split.intact() && carried.intact() &&
                     n_carried.intact() && maxima.intact(),
                 "%s, n %zu: wrote before an array", what, n);
   for (std::size_t t = 0; t < n_tok; ++t)
     compare_row(expected_row<Code>(rows.data() + t * n, n), out.tokens(t), what, report);
+}
+
+template <class Code>
+void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::size_t n, std::size_t n_tok,
+                const char* what, Report& report) {
+  check_rows<Code>(kernels, rows, n, n_tok, false, what, report);
+  if (is_int8<Code>) check_rows<Code>(kernels, rows, n, n_tok, true, what, report);
 }
 
 using Make = float (*)(Random& random, std::size_t i, std::size_t n);

@@ -38,12 +38,12 @@ FAULTS = [
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "I32(block.offset(t))", "I32(0)", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "0x80808080u", "0x7f7f7f7fu", "matmul_i8"),
-    ("avx2", "simd/int8/dot_avx2.h", "_mm256_min_epu8(x, opposite)", "x", "matmul_i8"),
-    ("avx2", "simd/int8/dot_avx2.h", "sum_of(_mm256_max_epi8(opposite, zeros))", "zeros", "matmul_i8"),
-    ("avx2", "simd/int8/dot_avx2.h", "_mm256_xor_si256(w, signs)", "_mm256_max_epi8(_mm256_xor_si256(w, signs), _mm256_set1_epi8(-127))",
-     "matmul_i8"),  # a weight of -128, or 127 turned into it
-    ("avx2", "simd/int8/dot_avx2.h", "multiply<n_panels, most_tokens>(block, inputs, t,", "multiply<n_panels, most_tokens>(block, inputs, 0,",
-     "matmul_i8"),
+    ("avx2 avx512", "simd/int8/split.h", "_mm256_min_epu8(x, opposite)", "x", "quantize_i8"),
+    ("avx2 avx512", "simd/int8/split.h", "_mm256_max_epi8(opposite, zeros)", "opposite", "quantize_i8"),
+    ("neon", "simd/int8/split.h", "(code ^ sign) - sign", "code ^ sign", "quantize_i8"),
+    ("avx2", "simd/int8/dot_avx2.h", "_mm256_maddubs_epi16(magnitudes, w)",
+     "_mm256_maddubs_epi16(magnitudes, _mm256_max_epi8(w, _mm256_set1_epi8(-127)))", "matmul_i8"),  # a weight of -128, or 127 turned into it
+    ("avx2", "simd/int8/dot_avx2.h", "block.signs_from(t, step)", "block.signs_from(0, step)", "matmul_i8"),
     ("avx512 zen4 avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "begin != 0)", "false)", "matvec_q8_0"),  # of a long row only the end
     ("avx2 dotprod", "simd/int8/matvec_q8_0.h", "x + begin * quant::BlockQ8_0::size", "x", "matvec_q8_0"),
     ("avx512 avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "if (b < n_blocks) add_block(b, 0);", "", "matvec_q8_0"),
@@ -90,7 +90,7 @@ FAULTS = [
      "find_maxima(out.maxima, x, out.n_cols);", "quantize_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "magnitude(entries_[i]) <= magnitude", "magnitude(entries_[i]) < magnitude",
      "quantize_i8"),  # of equals another one is dropped
-    ("avx2 avx512 neon", "simd/int8/quantize.h", "-128 * round_block", "128 * round_block", "quantize_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "-128 * sum", "128 * sum", "quantize_i8"),
     ("avx512", "simd/int8/pack.h", "lanes == square_side ? 0 : square_side", "0", "pack_q8_0"),  # the same eight rows twice
     ("avx2 neon", "simd/int8/pack.h", "pack_square(codes + r * quant::i8_step_cols", "pack_square(codes", "pack_q8_0"),
     ("neon", "simd/int8/pack.h", "step += square_side", "step += block_steps", "pack_q8_0"),

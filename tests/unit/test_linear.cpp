@@ -47,8 +47,8 @@ class Product {
     const simd::Kernels kernels = best_kernels();
     std::vector<float> y(case_.n_tok * y_stride(), untouched);
     std::vector<LinearScratch> scratch(n_threads, LinearScratch(kinds(), kernels, case_.n_cols));
-    Int8Buffer int8(case_.n_tok, case_.n_cols);
-    WordsBuffer words(case_.n_tok, case_.n_cols);
+    Int8Buffer int8(kernels, case_.n_tok, case_.n_cols);
+    WordsBuffer words(kernels, case_.n_tok, case_.n_cols);
     const Input x{{x_.data(), x_stride()}, quantized(kernels, int8), in_words(kernels, words)};
     Team team(n_threads);
     team.run([&](Thread& thread) {
@@ -73,7 +73,7 @@ class Product {
     packed.packed = {shape, codes.data(), scales.data()};
     std::vector<float> y(case_.n_tok * y_stride(), untouched);
     LinearScratch scratch({}, kernels, 0);
-    Int8Buffer int8(case_.n_tok, case_.n_cols);
+    Int8Buffer int8(kernels, case_.n_tok, case_.n_cols);
     const Input x{{x_.data(), x_stride()}, quantized(kernels, int8), {}};
     multiply(kernels, scratch, packed, {0, case_.n_rows}, nullptr, x, {y.data(), y_stride()}, case_.n_tok);
     return y;
