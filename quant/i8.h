@@ -131,8 +131,8 @@ RUNNEL_I8_INLINE std::size_t i8_max_carried(std::size_t n_cols) noexcept {
   return n_cols / 256 > 4 ? n_cols / 256 : 4;
 }
 
-// Tokens that lie together, whole tiles of every instruction set (of 4, 6, 8, 12 or 16 tokens), and how many
-// of n_tok tokens there is room for when they do: the last chunk may be shorter in use, not in size.
+// Tokens that lie together, whole tiles of every instruction set (of 2, 3, 4, 6, 8 or 16 tokens), and how
+// many of n_tok tokens there is room for when they do: the last chunk may be shorter in use, not in size.
 constexpr std::size_t i8_chunk = 48;
 RUNNEL_I8_INLINE std::size_t i8_width(std::size_t n_tok) noexcept {
   return n_tok < i8_chunk ? n_tok : i8_chunk;
