@@ -152,53 +152,6 @@ std::size_t LinearScratch::n_bytes(const WeightKinds& kinds, const simd::Kernels
          n_words * sizeof(std::int16_t) + n_codes + n_codes / quant::BlockQ8_0::size * sizeof(std::uint16_t);
 }
 
-template <class Code>
-constexpr bool is_int8 = sizeof(Code) == 1;
-
-// Bytes of a block beside its codes and its scale.
-template <class Code>
-std::size_t block_extra(const simd::Kernels& kernels) {
-  return is_int8<Code> ? sizeof(std::int32_t) + (kernels.reads_split_i8() ? quant::i8_split : 0) : 0;
-}
-
-template <class Code>
-ActivationBuffer<Code>::ActivationBuffer(const simd::Kernels& kernels, std::size_t max_tok,
-                                         std::size_t max_cols)
-    : codes_(quant::i8_room(max_tok) * quant::i8_padded(max_cols)),
-      scales_(quant::i8_room(max_tok) * quant::i8_blocks(max_cols)),
-      offsets_(is_int8<Code> ? scales_.size() : 0),
-      split_(is_int8<Code> && kernels.reads_split_i8() ? scales_.size() * quant::i8_split : 0),
-      carried_(max_tok * quant::i8_max_carried(max_cols)),
-      n_carried_(max_tok),
-      maxima_(max_tok * quant::i8_blocks(max_cols)) {}
-
-template <class Code>
-quant::Activations<Code> ActivationBuffer<Code>::of(std::size_t n_tok, std::size_t n_cols) noexcept {
-  return {n_cols,
-          quant::i8_width(n_tok),
-          codes_.data(),
-          scales_.data(),
-          offsets_.data(),
-          carried_.data(),
-          n_carried_.data(),
-          maxima_.data(),
-          split_.empty() ? nullptr : split_.data()};
-}
-
-template <class Code>
-std::size_t ActivationBuffer<Code>::n_bytes(const simd::Kernels& kernels, std::size_t max_tok,
-                                            std::size_t max_cols) {
-  const std::size_t for_each_place =
-      quant::i8_padded(max_cols) * sizeof(Code) +
-      quant::i8_blocks(max_cols) * (sizeof(float) + block_extra<Code>(kernels));
-  const std::size_t for_each_token =
-      quant::i8_max_carried(max_cols) * sizeof(quant::CarriedEntry) + 4 + quant::i8_blocks(max_cols) * 4;
-  return quant::i8_room(max_tok) * for_each_place + max_tok * for_each_token;
-}
-
-template class ActivationBuffer<std::int8_t>;
-template class ActivationBuffer<std::int16_t>;
-
 SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const Linear*> products,
                        std::size_t n_tok, std::size_t n_threads) noexcept {
   SharedWork work{.n = 0, .multiple = simd::panel_rows};  // cuts no panel, and no cache line of outputs

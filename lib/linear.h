@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "lib/activation_buffer.h"
 #include "lib/aligned.h"
 #include "lib/parallel.h"
 #include "quant/i8.h"
@@ -77,27 +78,6 @@ struct Input {
             words.codes ? words.tokens(begin) : words};
   }
 };
-
-// Room for the rows of a batch in int8 or in words, as the kernels read them, whatever their width up to
-// max_cols.
-template <class Code>
-class ActivationBuffer {
- public:
-  ActivationBuffer(const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols);
-  quant::Activations<Code> of(std::size_t n_tok, std::size_t n_cols) noexcept;
-  static std::size_t n_bytes(const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols);
-
- private:
-  AlignedVector<Code> codes_;
-  AlignedVector<float> scales_;
-  AlignedVector<std::int32_t> offsets_;  // of int8
-  AlignedVector<std::int8_t> split_;     // of int8, where the kernels read it
-  std::vector<quant::CarriedEntry> carried_;
-  std::vector<std::uint32_t> n_carried_;
-  std::vector<float> maxima_;
-};
-using Int8Buffer = ActivationBuffer<std::int8_t>;
-using WordsBuffer = ActivationBuffer<std::int16_t>;
 
 // What a thread lays out a block of weights in, as the product of many tokens reads them.
 struct LinearScratch {

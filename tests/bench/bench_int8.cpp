@@ -43,11 +43,13 @@ void bench_peak(benchmark::State& state, const Kernels& k) {
 void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) {
   const auto n_tok = static_cast<size_t>(state.range(0));
   const Matrix w(variant, n_rows, n_cols);
-  Activations a(n_cols, n_tok, static_cast<size_t>(state.range(1)));
-  k.quantize_i8(a.rows(k), a.x.data(), n_cols, n_tok);
+  const std::vector<float> x = activations(n_cols, n_tok, static_cast<size_t>(state.range(1)));
+  Int8Buffer buffer(k, n_tok, n_cols);
+  const quant::ActivationsI8 rows = buffer.of(n_tok, n_cols);
+  k.quantize_i8(rows, x.data(), n_cols, n_tok);
   AlignedVector<float> y(n_tok * n_rows);
   for (auto _ : state) {
-    k.matmul_i8(y.data(), n_rows, a.rows(k), n_tok, w.panels, nullptr);
+    k.matmul_i8(y.data(), n_rows, rows, n_tok, w.panels, nullptr);
     benchmark::ClobberMemory();
   }
   set_rate(state, "MAC", n_rows * n_cols * n_tok);
@@ -56,11 +58,13 @@ void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) 
 // One token against weights that come from memory.
 void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) {
   const Matrix w(variant, read_rows, n_cols);
-  Activations a(n_cols, 1, 1);
-  k.quantize_i8(a.rows(k), a.x.data(), n_cols, 1);
+  const std::vector<float> x = activations(n_cols, 1, 1);
+  Int8Buffer buffer(k, 1, n_cols);
+  const quant::ActivationsI8 row = buffer.of(1, n_cols);
+  k.quantize_i8(row, x.data(), n_cols, 1);
   AlignedVector<float> y(read_rows);
   for (auto _ : state) {
-    k.matmul_i8(y.data(), read_rows, a.rows(k), 1, w.panels, nullptr);
+    k.matmul_i8(y.data(), read_rows, row, 1, w.panels, nullptr);
     benchmark::ClobberMemory();
   }
   set_rate(state, "bytes", w.panels.shape.bytes());
@@ -70,16 +74,20 @@ void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) 
 // columns are carried, as in the demo model (runnel inspect).
 struct LayerInput {
   const Matrix& w;
-  Activations x;
+  std::vector<float> x;
+  Int8Buffer buffer;
   AlignedVector<float> y;
 
-  LayerInput(const Matrix& matrix, size_t n_tok, size_t n_massive)
+  LayerInput(const Kernels& k, const Matrix& matrix, size_t n_tok, size_t n_massive)
       : w(matrix),
-        x(w.panels.shape.n_cols, n_tok, (n_massive * w.panels.shape.n_cols + 5000) / 10000),
+        x(activations(n_cols(), n_tok, (n_massive * n_cols() + 5000) / 10000)),
+        buffer(k, n_tok, n_cols()),
         y(n_tok * w.panels.shape.n_rows) {}
+  size_t n_cols() const { return w.panels.shape.n_cols; }
   void run(const Kernels& k, size_t n_tok) {
-    k.quantize_i8(x.rows(k), x.x.data(), x.n, n_tok);
-    k.matmul_i8(y.data(), w.panels.shape.n_rows, x.rows(k), n_tok, w.panels, nullptr);
+    const quant::ActivationsI8 rows = buffer.of(n_tok, n_cols());
+    k.quantize_i8(rows, x.data(), n_cols(), n_tok);
+    k.matmul_i8(y.data(), w.panels.shape.n_rows, rows, n_tok, w.panels, nullptr);
   }
 };
 
@@ -90,10 +98,10 @@ void bench_layer(benchmark::State& state, const Kernels& k) {
       gate_up(VariantI8::g128, 16384, 2048), down(VariantI8::g128, 2048, 8192);
   const auto n_tok = static_cast<size_t>(state.range(0));
   const auto massive = [&](size_t n) { return state.range(1) != 0 ? n : 0; };
-  LayerInput inputs[] = {{qkv, n_tok, massive(4)},
-                         {output, n_tok, massive(16)},
-                         {gate_up, n_tok, massive(2)},
-                         {down, n_tok, massive(20)}};
+  LayerInput inputs[] = {{k, qkv, n_tok, massive(4)},
+                         {k, output, n_tok, massive(16)},
+                         {k, gate_up, n_tok, massive(2)},
+                         {k, down, n_tok, massive(20)}};
   size_t products = 0;
   for (const LayerInput& input : inputs) products += input.w.panels.shape.n_codes() * n_tok;
   for (auto _ : state) {
@@ -105,9 +113,11 @@ void bench_layer(benchmark::State& state, const Kernels& k) {
 
 void bench_quantize(benchmark::State& state, const Kernels& k) {
   const auto n = static_cast<size_t>(state.range(0));
-  Activations a(n, 1, 2);
+  const std::vector<float> x = activations(n, 1, 2);
+  Int8Buffer buffer(k, 1, n);
+  const quant::ActivationsI8 row = buffer.of(1, n);
   for (auto _ : state) {
-    k.quantize_i8(a.rows(k), a.x.data(), n, 1);
+    k.quantize_i8(row, x.data(), n, 1);
     benchmark::ClobberMemory();
   }
   set_rate(state, "numbers", n);

@@ -160,18 +160,19 @@ void bench_f16_words(benchmark::State& state, const Kernels& k) {
   MatmulShape shape;
   shape.n_tok = static_cast<size_t>(state.range(0));
   const std::vector<F16> w = random_f16(shape.n_rows * shape.n_cols);
-  BasicActivations<std::int16_t> a(shape.n_cols, shape.n_tok, 0);
+  const std::vector<float> x = activations(shape.n_cols, shape.n_tok, 0);
+  WordsBuffer buffer(k, shape.n_tok, shape.n_cols);
+  const quant::ActivationsI16 rows = buffer.of(shape.n_tok, shape.n_cols);
   const quant::ShapeI16 block{block_rows, block_cols};
   std::vector<std::int16_t> codes(block.n_codes());
   std::vector<std::uint16_t> scales(block.n_scales());
   std::vector<float> y(shape.n_tok * shape.n_rows);
   for (auto _ : state) {
     std::memset(y.data(), 0, y.size() * sizeof(float));
-    k.quantize_i16(a.rows(k), a.x.data(), shape.n_cols, shape.n_tok);
+    k.quantize_i16(rows, x.data(), shape.n_cols, shape.n_tok);
     for_each_block(shape, [&](size_t r, size_t c) {
       k.pack_i16_f16({block, codes.data(), scales.data()}, w.data() + r * shape.n_cols + c, shape.n_cols);
-      k.matmul_i16(y.data() + r, shape.n_rows, a.rows(k), c, shape.n_tok,
-                   {block, codes.data(), scales.data()});
+      k.matmul_i16(y.data() + r, shape.n_rows, rows, c, shape.n_tok, {block, codes.data(), scales.data()});
     });
     benchmark::ClobberMemory();
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <unordered_map>
@@ -50,7 +51,7 @@ const Weights& weights() {
 }
 
 struct Task {
-  Activations& x;  // [n_tok, n_cols]
+  const std::vector<float>& x;  // [n_tok, n_cols]
   size_t n_tok;
   float* y;  // [n_tok, n_rows]
 };
@@ -72,7 +73,7 @@ bool is_right(const Task& task) {
     const size_t r = i * 997 % n_rows;
     double sum = 0.0, squares = 0.0;
     for (size_t c = 0; c < n_cols; ++c) {
-      const double product = double{weights().values[r * n_cols + c]} * double{task.x.x[t * n_cols + c]};
+      const double product = double{weights().values[r * n_cols + c]} * double{task.x[t * n_cols + c]};
       sum += product;
       squares += product * product;
     }
@@ -85,7 +86,7 @@ bool is_right(const Task& task) {
 // range(0) tokens.
 void bench(benchmark::State& state, const Contender& contender) {
   const auto n_tok = static_cast<size_t>(state.range(0));
-  Activations x(n_cols, n_tok, 0);
+  const std::vector<float> x = activations(n_cols, n_tok, 0);
   AlignedVector<float> y(n_tok * n_rows, NAN);
   const Task task{x, n_tok, y.data()};
   const Product product = contender(task);
@@ -102,18 +103,20 @@ void bench(benchmark::State& state, const Contender& contender) {
 // quantizes: making int8 of the activations is timed too.
 Contender runnel_product(const char* row, const Kernels& k, bool quantizes) {
   return [=](const Task& task) -> Product {
-    const auto quantize = [=] { k.quantize_i8(task.x.rows(k), task.x.x.data(), n_cols, task.n_tok); };
+    const auto buffer = std::make_shared<Int8Buffer>(k, task.n_tok, n_cols);
+    const quant::ActivationsI8 rows = buffer->of(task.n_tok, n_cols);
+    const auto quantize = [=] { k.quantize_i8(rows, task.x.data(), n_cols, task.n_tok); };
     quantize();
-    return {row, [=] {
+    return {row, [=, keep = buffer] {
               if (quantizes) quantize();
-              k.matmul_i8(task.y, n_rows, task.x.rows(k), task.n_tok, weights().packed.panels, nullptr);
+              k.matmul_i8(task.y, n_rows, rows, task.n_tok, weights().packed.panels, nullptr);
             }};
   };
 }
 
 #if defined(RUNNEL_BENCH_BLAS)
 Product openblas_product(const Task& task) {
-  const float* x = task.x.x.data();
+  const float* x = task.x.data();
   const float* w = weights().values.data();
   constexpr auto rows = static_cast<int>(n_rows);
   constexpr auto cols = static_cast<int>(n_cols);
@@ -191,7 +194,7 @@ Product onednn_product(const Task& task) {
   constexpr int zero = type == Type::u8 ? 128 : 0;
   const auto n_tok = static_cast<memory::dim>(task.n_tok);
   const memory::dim rows = n_rows, cols = n_cols;
-  const std::vector<float>& x = task.x.x;
+  const std::vector<float>& x = task.x;
   const float x_scale = scale_of(x.data(), x.size(), 127);
 
   std::vector<float> scales = channel_weights().scales;

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "lib/activation_buffer.h"
 #include "lib/aligned.h"
 #include "quant/i8.h"
 #include "simd/kernels.h"
@@ -34,51 +35,16 @@ struct Matrix {
   }
 };
 
-template <class Code>
-struct BasicActivations {
-  size_t n, n_tok;
-  std::vector<float> x;
-  AlignedVector<Code> codes;
-  AlignedVector<float> scales;
-  AlignedVector<std::int32_t> offsets;
-  AlignedVector<std::int8_t> split;
-  std::vector<quant::CarriedEntry> carried;
-  std::vector<std::uint32_t> n_carried;
-  std::vector<float> maxima;
-
-  // n_massive of the entries of each row are far above the rest.
-  BasicActivations(size_t n_cols, size_t n_rows, size_t n_massive)
-      : n(n_cols),
-        n_tok(n_rows),
-        x(n * n_tok),
-        codes(quant::i8_room(n_tok) * quant::i8_padded(n)),
-        scales(quant::i8_room(n_tok) * quant::i8_blocks(n)),
-        offsets(scales.size()),
-        split(scales.size() * quant::i8_split),
-        carried(n_tok * quant::i8_max_carried(n)),
-        n_carried(n_tok),
-        maxima(n_tok * quant::i8_blocks(n)) {
-    std::mt19937 engine(1);
-    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
-    for (float& v : x) v = uniform(engine);
-    for (size_t t = 0; t < n_tok; ++t) {
-      for (size_t i = 0; i < n_massive; ++i) x[t * n + (i * 997 + t * 31) % n] = 1000.0f;
-    }
+// Activations [n_tok, n]. n_massive of the entries of each row are far above the rest.
+inline std::vector<float> activations(size_t n, size_t n_tok, size_t n_massive) {
+  std::vector<float> x(n * n_tok);
+  std::mt19937 engine(1);
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  for (float& v : x) v = uniform(engine);
+  for (size_t t = 0; t < n_tok; ++t) {
+    for (size_t i = 0; i < n_massive; ++i) x[t * n + (i * 997 + t * 31) % n] = 1000.0f;
   }
-
-  // As a row of kernels reads them.
-  quant::Activations<Code> rows(const simd::Kernels& kernels) {
-    return {n,
-            quant::i8_width(n_tok),
-            codes.data(),
-            scales.data(),
-            offsets.data(),
-            carried.data(),
-            n_carried.data(),
-            maxima.data(),
-            kernels.reads_split_i8() ? split.data() : nullptr};
-  }
-};
-using Activations = BasicActivations<std::int8_t>;
+  return x;
+}
 
 }  // namespace runnel::bench
