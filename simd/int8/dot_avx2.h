@@ -14,8 +14,8 @@ namespace {
 struct Dot {
   static constexpr size_t tile_panels = 2;
   static constexpr size_t tile_tokens = 3;    // their sums leave four registers
-  static constexpr size_t decode_panels = 3;  // places whose distance is no power of two
-  static constexpr size_t decode_ahead = 0;   // it reads slower when asked (tests/bench/experiments.md)
+  static constexpr size_t decode_panels = 3;  // fastest so, and not asked for (tests/bench/experiments.md)
+  static constexpr size_t decode_ahead = 0;
   static constexpr Cache streams_few_to = Cache::l1;
   static constexpr bool reads_split = true;
 
