@@ -52,7 +52,8 @@ expect() {
   qemu-aarch64 -cpu "$2" "$build"/$3 || status=$?
   [ "$status" = "$1" ] || { echo "exit status $status, expected $1"; exit 1; }
 }
-for check in 'kcheck i8mm' 'kcheck dotprod' 'kcheck neon' 'kcheck scalar' 'kcheck select' codec_check i8_codec_check; do
+# Each row on the least CPU that has what it needs.
+for check in 'kcheck i8mm' 'kcheck scalar' 'kcheck select' codec_check i8_codec_check; do
   expect 0 max "$check"
 done
 expect 0 cortex-a53 'kcheck neon'
