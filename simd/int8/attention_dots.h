@@ -14,18 +14,19 @@ constexpr size_t factor_rows = 8;
 constexpr size_t cached_line = block_keys * dot_bytes;
 
 // done(i, dots) for each of n_q rows, at most max_rows at a time: of the n_lines lines from line(step) on.
-// Asks once for what lies `ahead` of each of them: a run of keys or values, so that the next run comes from
-// memory at the pace that this one is read, and none is asked for twice or left out where runs are short.
-template <class Numbers, size_t max_rows, size_t n_lines, class Line, class Done>
+// Asks once for what lies `ahead` of those from ask(step) on: a run of keys or values, so that the next run
+// comes from memory at the pace that this one is read, and none is asked for twice or left out where runs are
+// short.
+template <class Numbers, size_t max_rows, size_t n_lines, class Line, class Ask, class Done>
 inline void multiply_lines(const Factors<Numbers>* rows, size_t n_q, size_t n_steps, size_t ahead, Line line,
-                           Done done) noexcept {
+                           Ask ask, Done done) noexcept {
   for_each_tile<max_rows>(n_q, [&](size_t first, auto n) {
     const size_t to_ask = first > 0 ? 0 : ahead;
     I32 dots[n][n_lines * line_vecs];
     Numbers::template multiply<n>(dots, rows + first, n_steps, [&](size_t step) {
-      const std::int8_t* const p = line(step);
-      RUNNEL_UNROLL for (size_t l = 0; l < n_lines; ++l) prefetch_l2(p + to_ask + l * cached_line);
-      return p;
+      const std::int8_t* const next = ask(step) + to_ask;
+      RUNNEL_UNROLL for (size_t l = 0; l < n_lines; ++l) prefetch_l2(next + l * cached_line);
+      return line(step);
     });
     for (size_t i = 0; i < n; ++i) done(first + i, dots[i]);
   });
@@ -40,9 +41,9 @@ inline void score_rows(float* s, size_t s_stride, const float* q, size_t q_strid
   for (size_t i = 0; i < n_q; ++i) rows[i].set(q + i * q_stride, dim);
   for (size_t b = 0; b < n_blocks; ++b) {
     const std::int8_t* const block = k + b * key_block<CachedI8>(dim);
+    const auto line = [&](size_t step) { return block + step * cached_line; };
     multiply_lines<Numbers, Numbers::line_rows, 1>(
-        rows, n_q, quant::divided_up(dim, dot_bytes), ahead,
-        [&](size_t step) { return block + step * cached_line; },
+        rows, n_q, quant::divided_up(dim, dot_bytes), ahead, line, line,
         [&](size_t i, const I32(&dots)[line_vecs]) {
           for (size_t v = 0; v < line_vecs; ++v) {
             const size_t j = b * block_keys + v * lanes;
@@ -62,13 +63,22 @@ void scores_i8_dots(float* s, size_t s_stride, const float* q, size_t q_stride, 
                         std::min(factor_rows, n_q - i), k, k_scales, n_blocks, dim, i > 0 ? 0 : ahead);
 }
 
+// Columns are mixed a line of each step after another; what comes next is asked for in the order of memory
+// all the same. Measured with AVX2 only (tests/bench/experiments.md).
+constexpr bool asks_in_order = lanes == 8;
+
 // The columns of n_lines lines, from d on.
 template <class Numbers, size_t max_rows, size_t n_lines>
 inline void mix_lines(float* y, size_t y_stride, const Factors<Numbers>* rows, size_t n_q,
                       const std::int8_t* v, size_t n_k, size_t dim, size_t d, size_t ahead) noexcept {
+  const size_t n_steps = quant::divided_up(n_k, dot_bytes);
+  const auto line = [&](size_t step) { return v + (step * dim + d) * dot_bytes; };
+  const auto in_order = [&](size_t step) {
+    return v + (d * n_steps + step * n_lines * block_keys) * dot_bytes;
+  };
   multiply_lines<Numbers, max_rows, n_lines>(
-      rows, n_q, quant::divided_up(n_k, dot_bytes), ahead,
-      [&](size_t step) { return v + (step * dim + d) * dot_bytes; },
+      rows, n_q, n_steps, ahead, line,
+      [&](size_t step) { return asks_in_order ? in_order(step) : line(step); },
       [&](size_t i, const I32(&dots)[n_lines * line_vecs]) {
         RUNNEL_UNROLL for (size_t c = 0; c < n_lines * line_vecs; ++c) {
           float* const to = y + i * y_stride + d + c * lanes;
