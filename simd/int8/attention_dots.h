@@ -63,8 +63,9 @@ void scores_i8_dots(float* s, size_t s_stride, const float* q, size_t q_stride, 
                         std::min(factor_rows, n_q - i), k, k_scales, n_blocks, dim, i > 0 ? 0 : ahead);
 }
 
-// Columns are mixed a line of each step after another; what comes next is asked for in the order of memory
-// all the same. Measured with AVX2 only (tests/bench/experiments.md).
+// Columns are mixed a line of each step after another; with vectors of 8 numbers what comes next is asked for
+// in the order of memory all the same (the last lines are left out where steps end with a part of one). Other
+// widths were not measured (tests/bench/experiments.md).
 constexpr bool asks_in_order = lanes == 8;
 
 // The columns of n_lines lines, from d on.

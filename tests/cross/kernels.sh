@@ -52,7 +52,7 @@ expect() {
   qemu-aarch64 -cpu "$2" "$build"/$3 || status=$?
   [ "$status" = "$1" ] || { echo "exit status $status, expected $1"; exit 1; }
 }
-# Each row on the least CPU that has what it needs.
+# Each row of vectors on the least CPU that has what it needs: i8mm only 'max' has.
 for check in 'kcheck i8mm' 'kcheck scalar' 'kcheck select' codec_check i8_codec_check; do
   expect 0 max "$check"
 done
