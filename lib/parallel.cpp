@@ -8,6 +8,8 @@
 #include <omp.h>
 #endif
 
+#include "lib/core.h"
+
 namespace runnel {
 namespace {
 
@@ -65,6 +67,15 @@ std::size_t obtainable(std::size_t n) noexcept {
   n = std::min(n, static_cast<std::size_t>(omp_get_thread_limit()));
   return n <= n_kept ? n : n_kept + try_threads(2 * (n - n_kept)) / 2;
 }
+
+// A thread that was asleep may be woken on the core of the first one, the one that woke it, with another core
+// idle: Linux does so in virtual machines, whose idle cores look to it as if the host had taken them away.
+// It would wait there for the end of a slice of time, and the two then take turns, 4 to 8 ms in all. So the
+// first thread waits here, where it soon yields, and the other moves.
+void start(Thread& thread, int first_core) noexcept {
+  if (thread.index() > 0) leave_core(first_core, thread.count());
+  thread.barrier();
+}
 #endif
 
 }  // namespace
@@ -110,6 +121,7 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
   for (Pile& pile : piles_) pile.clear();
 #if defined(_OPENMP)
   const int n_threads = static_cast<int>(obtainable(size()));
+  const int first_core = current_core();
 #pragma omp parallel num_threads(n_threads)
   {
     // A team of one is no parallel region to OpenMP: what is called from it (OpenBLAS) would start its own.
@@ -120,6 +132,7 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
       n_kept = thread.count();
     else
       leave_signals_to_host();
+    start(thread, first_core);
     work(context, thread);
   }
 #else

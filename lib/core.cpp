@@ -1,0 +1,54 @@
+#include "lib/core.h"
+
+#if defined(__linux__)
+#include <sched.h>
+
+#include <cstdio>
+
+#include "lib/system_number.h"
+#endif
+
+namespace runnel {
+
+#if defined(__linux__)
+
+namespace {
+
+// Whether system calls of this process go through a filter, which may end it for one that is seldom made.
+// True where that is not known.
+// Source: proc_pid_status(5), Seccomp; seccomp(2).
+bool is_filtered() noexcept {
+  const TextFile status{std::fopen("/proc/self/status", "re"), std::fclose};
+  char line[256];
+  int mode = -1;
+  while (mode < 0 && status && std::fgets(line, sizeof line, status.get()))
+    if (std::sscanf(line, "Seccomp: %d", &mode) != 1) mode = -1;
+  return mode != 0;
+}
+
+}  // namespace
+
+int current_core() noexcept { return sched_getcpu(); }
+
+bool leave_core(int core, std::size_t n_cores) noexcept {
+  if (core < 0 || core >= CPU_SETSIZE || current_core() != core) return false;
+  static const bool filtered = is_filtered();
+  cpu_set_t allowed;  // more cores than it has room for: the call fails
+  if (filtered || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+  if (static_cast<std::size_t>(CPU_COUNT(&allowed)) < n_cores) return false;
+  cpu_set_t others = allowed;
+  CPU_CLR(core, &others);
+  if (sched_setaffinity(0, sizeof others, &others) != 0) return false;  // no other: it stays
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  return true;
+}
+
+#else
+
+int current_core() noexcept { return -1; }
+
+bool leave_core(int, std::size_t) noexcept { return false; }
+
+#endif
+
+}  // namespace runnel
