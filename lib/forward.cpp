@@ -32,9 +32,8 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       attention_(model, kernels, size, n_threads),
       scratch_(n_threads, LinearScratch(model.weight_kinds(), kernels, widest(model.shape()))),
       last_hidden_(model.shape().n_embd),
-      x_(rows_if(true, size), model.shape().n_embd),
-      h_(rows_if(true, size), model.shape().n_embd),
-      h2_(rows_if(model.family().parallel_ffn, size), model.shape().n_embd),
+      shared_(model, kernels, rows_if(true, size)),
+      own_(n_threads, Stream(model, kernels, 1)),
       q_(rows_if(true, size), model.shape().n_embd_q()),
       q_prefix_(rows_if(true, size), model.shape().n_embd_q()),
       k_(rows_if(true, size), model.shape().n_embd_k()),
@@ -47,23 +46,34 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       router_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert),
       routing_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert,
                model.shape().n_expert_used),
-      in_(*this, size, model.shape().n_embd),
-      hidden_(*this, size, widest_hidden(model.shape())),
       angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       prefix_angles_(rows_if(true, size), 2 * rope_.n_pairs()),
       logits_(n_logit_rows(model.shape(), static_cast<std::size_t>(size.batch)) * model.shape().n_vocab) {}
 
-Forward::Integers::Integers(const Forward& forward, const CacheSize& size, std::size_t max_cols)
-    : int8(forward.kernels_, rows_if(forward.reads_int8(static_cast<std::size_t>(size.batch)), size),
-           max_cols),
-      words(forward.kernels_, rows_if(forward.reads_words(static_cast<std::size_t>(size.batch)), size),
-            max_cols) {}
+Forward::Integers::Integers(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
+                            std::size_t max_cols)
+    : int8(kernels, max_tok >= model.weight_kinds().int8_from() ? max_tok : 0, max_cols),
+      words(kernels, max_tok >= model.weight_kinds().words_from(kernels) ? max_tok : 0, max_cols) {}
 
-std::size_t Forward::Integers::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t batch,
+std::size_t Forward::Integers::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
                                        std::size_t max_cols) {
   const WeightKinds& kinds = model.weight_kinds();
-  return (batch >= kinds.int8_from() ? Int8Buffer::n_bytes(kernels, batch, max_cols) : 0) +
-         (batch >= kinds.words_from(kernels) ? WordsBuffer::n_bytes(kernels, batch, max_cols) : 0);
+  return (max_tok >= kinds.int8_from() ? Int8Buffer::n_bytes(kernels, max_tok, max_cols) : 0) +
+         (max_tok >= kinds.words_from(kernels) ? WordsBuffer::n_bytes(kernels, max_tok, max_cols) : 0);
+}
+
+Forward::Stream::Stream(const Model& model, const simd::Kernels& kernels, std::size_t max_tok)
+    : x(max_tok, model.shape().n_embd),
+      h(max_tok, model.shape().n_embd),
+      h2(model.family().parallel_ffn ? max_tok : 0, model.shape().n_embd),
+      in(model, kernels, max_tok, model.shape().n_embd),
+      hidden(model, kernels, max_tok, widest_hidden(model.shape())) {}
+
+std::size_t Forward::Stream::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok) {
+  const std::size_t n_rows = (model.family().parallel_ffn ? 3 : 2) * max_tok;
+  return n_rows * model.shape().n_embd * sizeof(float) +
+         Integers::n_bytes(model, kernels, max_tok, model.shape().n_embd) +
+         Integers::n_bytes(model, kernels, max_tok, widest_hidden(model.shape()));
 }
 
 std::int64_t Forward::n_bytes(const Model& model, const simd::Kernels& kernels, const CacheSize& size,
@@ -71,13 +81,12 @@ std::int64_t Forward::n_bytes(const Model& model, const simd::Kernels& kernels, 
   const Shape& s = model.shape();
   const auto batch = static_cast<std::size_t>(size.batch);
   const bool is_mixture = s.n_expert > 0;
-  const std::size_t row = (2 + (model.family().parallel_ffn ? 1 : 0) + (is_mixture ? 2 : 0)) * s.n_embd +
-                          2 * s.n_embd_q() + s.n_embd_k() + s.n_embd_v() + s.n_embd_attn() + 2 * s.n_ff +
-                          s.n_expert + 2 * s.head_dim;  // at most so many are rotated
+  const std::size_t row = (is_mixture ? 2 : 0) * s.n_embd + 2 * s.n_embd_q() + s.n_embd_k() + s.n_embd_v() +
+                          s.n_embd_attn() + 2 * s.n_ff + s.n_expert +
+                          2 * s.head_dim;  // at most so many are rotated
   std::size_t n = (batch * row + s.n_embd + n_logit_rows(s, batch) * s.n_vocab) * sizeof(float);
   if (is_mixture) n += Routing::n_bytes(batch, s.n_expert);
-  n += Integers::n_bytes(model, kernels, batch, s.n_embd) +
-       Integers::n_bytes(model, kernels, batch, widest_hidden(s));
+  n += Stream::n_bytes(model, kernels, batch) + n_threads * Stream::n_bytes(model, kernels, 1);
   n += n_threads * LinearScratch::n_bytes(model.weight_kinds(), kernels, widest(s));
   n += Attention::n_bytes(model, size, n_threads);
   return static_cast<std::int64_t>(n);
@@ -85,6 +94,7 @@ std::int64_t Forward::n_bytes(const Model& model, const simd::Kernels& kernels, 
 
 void Forward::resize_team(std::size_t n_threads) {
   scratch_.resize(n_threads, LinearScratch(model_.weight_kinds(), kernels_, widest(model_.shape())));
+  own_.resize(n_threads, Stream(model_, kernels_, 1));
   attention_.resize_team(n_threads);
 }
 
@@ -104,15 +114,14 @@ bool Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens,
     embed(thread);
     for (std::size_t i = 0; i < model_.shape().n_layer && !is_given_up_; ++i) layer(thread, i);
     if (is_given_up_) return;
-    norm(thread, model_.weights().output_norm, x_, h_);
-    prepare(thread, h_, tokens_.size(), in_);
+    Stream& s = stream(thread);
+    norm(thread, model_.weights().output_norm, s.x, s.h);
     thread.barrier();
-    show(thread, Site::stream, model_.shape().n_layer, x_, x_.n_cols);
-    show(thread, Site::output_in, model_.shape().n_layer, h_, h_.n_cols);
+    show(thread, Site::stream, model_.shape().n_layer, s.x);
+    show(thread, Site::output_in, model_.shape().n_layer, s.h);
+    if (thread.index() == 0) std::copy_n(s.h.row(tokens_.size() - 1), s.h.n_cols, last_hidden_.data());
   });
-  if (is_given_up_) return false;
-  std::copy_n(h_.row(tokens.size() - 1), h_.n_cols, last_hidden_.data());
-  return true;
+  return !is_given_up_;
 }
 
 void Forward::set_observer(Observer* observer) {
@@ -121,10 +130,9 @@ void Forward::set_observer(Observer* observer) {
 }
 
 // Called where `rows` stay as they are until the next barrier.
-void Forward::show(Thread& thread, Site site, std::size_t layer, ConstRows rows,
-                   std::size_t n_cols) const noexcept {
+void Forward::show(Thread& thread, Site site, std::size_t layer, const Buffer& rows) const noexcept {
   if (observer_ && thread.index() == 0)
-    observer_->see({site, layer, rows, tokens_.size(), n_cols, nullptr, 0, cache_->position()});
+    observer_->see({site, layer, rows, tokens_.size(), rows.n_cols, nullptr, 0, cache_->position()});
 }
 
 const float* Forward::restore_logits(std::span<const std::byte> row) noexcept {
@@ -134,10 +142,12 @@ const float* Forward::restore_logits(std::span<const std::byte> row) noexcept {
 
 const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noexcept {
   const Shape& shape = model_.shape();
+  const std::size_t n_tok = end - begin;
+  const float* const first = tokens_.size() > 1 ? shared_.h.row(begin) : last_hidden_.data();
   team.run([&](Thread& thread) {
     const Linear& output = model_.weights().output;
-    const Input hidden = prepared(h_, tokens_.size(), in_).tokens(begin);
-    const std::size_t n_tok = end - begin;
+    const Input hidden = prepare(thread, {first, shape.n_embd}, n_tok, &Stream::in);
+    if (n_tok > 1) thread.barrier();
     thread.share(shared_rows(kernels_, {&output}, n_tok, thread.count()), [&](const Piece& piece) {
       linear(thread, output, piece.items, output.begin_of(piece.next), hidden,
              {logits_.data(), shape.n_vocab}, n_tok);
@@ -154,60 +164,70 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
 
 const float* Forward::last_logits(Team& team) noexcept {
   tokens_ = tokens_.first(1);
-  std::copy_n(last_hidden_.data(), h_.n_cols, h_.row(0));
-  team.run([&](Thread& thread) { prepare(thread, h_, 1, in_); });
   return logits(team, 0, 1);
 }
 
 void Forward::embed(Thread& thread) noexcept {
   const Weights& w = model_.weights();
+  Stream& s = stream(thread);
+  const Range own = own_tokens(thread, tokens_.size());
+  for (std::size_t t = own.begin; t < own.end; ++t) {
+    float* x = s.x.row(t);
+    decode_row(kernels_, w.embedding, static_cast<std::size_t>(tokens_[t]), x);
+    if (model_.shape().embedding_scale != 1.0f) kernels_.scale(x, model_.shape().embedding_scale, s.x.n_cols);
+    if (w.position_embedding) {
+      decode_row(kernels_, w.position_embedding, static_cast<std::size_t>(position(t)), s.h.row(t));
+      kernels_.add(x, s.h.row(t), s.x.n_cols);
+    }
+    if (w.embedding_norm) norm_row(w.embedding_norm, x, x, s.x.n_cols);
+  }
+  find_angles(thread);
+}
+
+// Shared out, also of a single token: they are read some barriers later.
+void Forward::find_angles(Thread& thread) noexcept {
+  const std::size_t n_pairs = rope_.n_pairs();
+  if (n_pairs == 0) return;
   const Range tokens = thread.split(tokens_.size());
   for (std::size_t t = tokens.begin; t < tokens.end; ++t) {
-    float* x = x_.row(t);
-    decode_row(kernels_, w.embedding, static_cast<std::size_t>(tokens_[t]), x);
-    if (model_.shape().embedding_scale != 1.0f) kernels_.scale(x, model_.shape().embedding_scale, x_.n_cols);
-    if (w.position_embedding) {
-      decode_row(kernels_, w.position_embedding, static_cast<std::size_t>(position(t)), h_.row(t));
-      kernels_.add(x, h_.row(t), x_.n_cols);
-    }
-    if (w.embedding_norm) norm_row(w.embedding_norm, x, x, x_.n_cols);
-    const std::size_t n_pairs = rope_.n_pairs();
-    if (n_pairs == 0) continue;
     rope_.angles(position(t), angles_.row(t), angles_.row(t) + n_pairs);
     if (has_evicted_)
       rope_.angles(cache_->cache_position(position(t)), prefix_angles_.row(t),
                    prefix_angles_.row(t) + n_pairs);
   }
-  thread.barrier();
 }
 
-// h_ carries what a block reads and, once it is read, what the block adds to the stream. Between two barriers
-// a thread touches only its own tokens (norms, residuals), its pieces of the rows (products) or its own heads
-// (rotation, attention).
+// What a block adds to the stream its products write into shared_.h, whose rows they read before that where
+// the tokens are shared out. Between two barriers a thread touches only its own tokens (norms, residuals),
+// its pieces of the rows (products) or its own heads (rotation, attention).
 void Forward::layer(Thread& thread, std::size_t i) noexcept {
   const Layer& w = model_.weights().layers[i];
   const bool parallel = model_.family().parallel_ffn;
+  const std::size_t n_tok = tokens_.size();
+  Stream& s = stream(thread);
 
-  norm(thread, w.attn_norm, x_, h_);
-  if (parallel) norm(thread, w.ffn_norm, x_, h2_);
-  const Input attn_input = prepare(thread, h_, tokens_.size(), in_);
-  thread.barrier();
-  show(thread, Site::stream, i, x_, x_.n_cols);
-  show(thread, Site::attn_in, i, h_, h_.n_cols);
-  if (stop_ && thread.index() == 0) is_given_up_ = stop_->load(std::memory_order_relaxed);
+  norm(thread, w.attn_norm, s.x, s.h);
+  if (parallel) norm(thread, w.ffn_norm, s.x, s.h2);
+  const Input attn_input = prepare(thread, s.h, n_tok, &Stream::in);
+  if (n_tok > 1) {
+    thread.barrier();
+    if (stop_ && thread.index() == 0) is_given_up_ = stop_->load(std::memory_order_relaxed);
+  }
+  show(thread, Site::stream, i, s.x);
+  show(thread, Site::attn_in, i, s.h);
   attention(thread, i, attn_input);
-  add_to_stream(thread, w.attn_post_norm);
+  add_to_stream(thread, shared_.h, w.attn_post_norm);
 
-  Buffer& ffn_rows = parallel ? h2_ : h_;
-  if (!parallel) norm(thread, w.ffn_norm, x_, h_);
-  const Input ffn_input = prepare(thread, ffn_rows, tokens_.size(), in_);
-  thread.barrier();
-  show(thread, Site::ffn_in, i, ffn_rows, ffn_rows.n_cols);
+  Buffer& ffn_rows = parallel ? s.h2 : s.h;
+  if (!parallel) norm(thread, w.ffn_norm, s.x, s.h);
+  const Input ffn_input = prepare(thread, ffn_rows, n_tok, &Stream::in);
+  if (n_tok > 1) thread.barrier();
+  show(thread, Site::ffn_in, i, ffn_rows);
   if (w.router)
     experts(thread, i, ffn_input);
   else
-    ffn(thread, w, ffn_input, h_, {i, 0, nullptr, tokens_.size()});
-  add_to_stream(thread, w.ffn_post_norm);
+    ffn(thread, w, ffn_input, shared_.h, {i, 0, nullptr, n_tok});
+  add_to_stream(thread, w.router ? experts_out_ : shared_.h, w.ffn_post_norm);
 }
 
 void Forward::attention(Thread& thread, std::size_t i, const Input& x) noexcept {
@@ -223,10 +243,9 @@ void Forward::attention(Thread& thread, std::size_t i, const Input& x) noexcept 
       thread, *cache_, i,
       {.window = q_, .prefix = has_evicted_ ? q_prefix_ : q_, .first = cache_->position(), .n_tok = n_tok},
       attended_);
-  show(thread, Site::attn_out, i, attended_, attended_.n_cols);
-  const Input attended = prepare(thread, attended_, n_tok, hidden_);
-  if (reads_integers(n_tok)) thread.barrier();
-  linear(thread, w.o, attended, h_, n_tok);
+  show(thread, Site::attn_out, i, attended_);
+  const Input attended = prepare_hidden(thread, attended_, n_tok);
+  linear(thread, w.o, attended, shared_.h, n_tok);
   thread.barrier();
 }
 
@@ -279,8 +298,7 @@ void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
   if (observer_ && thread.index() == 0)
     observer_->see({Site::ffn_hidden, tokens.layer, up_, n_tok, up_.n_cols, tokens.index, tokens.expert,
                     cache_->position()});
-  const Input hidden = prepare(thread, up_, n_tok, hidden_);
-  if (reads_integers(n_tok)) thread.barrier();
+  const Input hidden = prepare_hidden(thread, up_, n_tok);
   linear(thread, w.down, hidden, y, n_tok);
   thread.barrier();
 }
@@ -316,7 +334,7 @@ void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexc
     const Range mine = thread.split(share.n);
     for (std::size_t i = mine.begin; i < mine.end; ++i)
       std::copy_n(x.rows.data + share.tokens[i] * x.rows.stride, expert_.n_cols, expert_.row(i));
-    const Input input = prepare(thread, expert_, share.n, in_);
+    const Input input = prepare(mine, expert_, share.n, shared_.in);
     thread.barrier();
     ffn(thread, w.experts[e], input, expert_, {i_layer, e, share.tokens, share.n});
     for (std::size_t i = mine.begin; i < mine.end; ++i)
@@ -324,23 +342,28 @@ void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexc
                           expert_.n_cols);
     thread.barrier();
   }
-  for (std::size_t t = own.begin; t < own.end; ++t) std::copy_n(experts_out_.row(t), h_.n_cols, h_.row(t));
 }
 
-Input Forward::prepared(const Buffer& rows, std::size_t n_tok, Integers& integers) noexcept {
+Input Forward::prepare(Range tokens, ConstRows rows, std::size_t n_tok, Integers& integers) noexcept {
+  const std::size_t n_cols = rows.stride;
   Input input{rows, {}, {}};
-  if (reads_int8(n_tok)) input.int8 = integers.int8.of(n_tok, rows.n_cols);
-  if (reads_words(n_tok)) input.words = integers.words.of(n_tok, rows.n_cols);
+  if (reads_int8(n_tok)) input.int8 = integers.int8.of(n_tok, n_cols);
+  if (reads_words(n_tok)) input.words = integers.words.of(n_tok, n_cols);
+  if (tokens.size() == 0) return input;
+  const Input some = input.tokens(tokens.begin);
+  if (reads_int8(n_tok)) kernels_.quantize_i8(some.int8, some.rows.data, n_cols, tokens.size());
+  if (reads_words(n_tok)) kernels_.quantize_i16(some.words, some.rows.data, n_cols, tokens.size());
   return input;
 }
 
-Input Forward::prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Integers& integers) noexcept {
-  const Input input = prepared(rows, n_tok, integers);
-  const Range own = thread.split(n_tok);
-  if (own.size() == 0) return input;
-  const Input mine = input.tokens(own.begin);
-  if (reads_int8(n_tok)) kernels_.quantize_i8(mine.int8, mine.rows.data, rows.n_cols, own.size());
-  if (reads_words(n_tok)) kernels_.quantize_i16(mine.words, mine.rows.data, rows.n_cols, own.size());
+Input Forward::prepare(Thread& thread, ConstRows rows, std::size_t n_tok,
+                       Integers Stream::*integers) noexcept {
+  return prepare(own_tokens(thread, n_tok), rows, n_tok, stream(thread, n_tok).*integers);
+}
+
+Input Forward::prepare_hidden(Thread& thread, ConstRows rows, std::size_t n_tok) noexcept {
+  const Input input = prepare(thread, rows, n_tok, &Stream::hidden);
+  if (n_tok > 1 && reads_integers(n_tok)) thread.barrier();
   return input;
 }
 
@@ -356,20 +379,24 @@ void Forward::linear(Thread& thread, const Linear& w, Range rows, const std::byt
 }
 
 void Forward::norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept {
-  const Range tokens = thread.split(tokens_.size());
-  for (std::size_t t = tokens.begin; t < tokens.end; ++t) norm_row(w, x.row(t), y.row(t), x.n_cols);
+  const Range own = own_tokens(thread, tokens_.size());
+  for (std::size_t t = own.begin; t < own.end; ++t) norm_row(w, x.row(t), y.row(t), x.n_cols);
 }
 
-void Forward::add_to_stream(Thread& thread, const NormWeights& post_norm) noexcept {
+void Forward::add_to_stream(Thread& thread, Buffer& added, const NormWeights& post_norm) noexcept {
   const float scale = model_.shape().residual_scale;
-  const Range tokens = thread.split(tokens_.size());
-  for (std::size_t t = tokens.begin; t < tokens.end; ++t) {
-    float* h = h_.row(t);
-    if (post_norm) norm_row(post_norm, h, h, h_.n_cols);
+  Stream& s = stream(thread);
+  const Range own = own_tokens(thread, tokens_.size());
+  for (std::size_t t = own.begin; t < own.end; ++t) {
+    const float* y = added.row(t);
+    if (post_norm) {
+      norm_row(post_norm, y, s.h.row(t), s.h.n_cols);
+      y = s.h.row(t);
+    }
     if (scale == 1.0f)
-      kernels_.add(x_.row(t), h, h_.n_cols);
+      kernels_.add(s.x.row(t), y, s.x.n_cols);
     else
-      kernels_.add_scaled(x_.row(t), h, scale, h_.n_cols);
+      kernels_.add_scaled(s.x.row(t), y, scale, s.x.n_cols);
   }
 }
 

@@ -28,7 +28,8 @@ class Forward {
                               std::size_t n_threads);
 
   // Reads tokens at the cache's position (which it does not advance). Ids are in range, n <= batch. False:
-  // `stop` became true and the batch was given up after some layer, with part of its keys and values stored.
+  // `stop` became true and the batch was given up after some layer, with part of its keys and values stored;
+  // a single token never is.
   bool run(Team& team, KvCache& cache, std::span<const Token> tokens,
            const std::atomic<bool>* stop = nullptr) noexcept;
 
@@ -58,8 +59,9 @@ class Forward {
   };
 
   void embed(Thread& thread) noexcept;
+  void find_angles(Thread& thread) noexcept;
   void layer(Thread& thread, std::size_t i) noexcept;
-  void attention(Thread& thread, std::size_t i, const Input& x) noexcept;  // -> h_
+  void attention(Thread& thread, std::size_t i, const Input& x) noexcept;  // -> shared_.h
   void rotate_and_store(Thread& thread, std::size_t i) noexcept;
   struct FfnTokens {  // what a feed-forward network works on: all tokens of the batch, or those of one expert
     std::size_t layer, expert;
@@ -68,9 +70,9 @@ class Forward {
   };
   void ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y, const FfnTokens& tokens) noexcept;
   void activate(bool is_gated, Range cols, std::size_t n_tok) noexcept;
-  void experts(Thread& thread, std::size_t i_layer, const Input& x) noexcept;  // -> h_
+  void experts(Thread& thread, std::size_t i_layer, const Input& x) noexcept;  // -> experts_out_
 
-  void show(Thread& thread, Site site, std::size_t layer, ConstRows rows, std::size_t n_cols) const noexcept;
+  void show(Thread& thread, Site site, std::size_t layer, const Buffer& rows) const noexcept;
 
   // y = W x: all of it with the team, or some rows (linear.h).
   void linear(Thread& thread, const Linear& w, const Input& x, Rows y, std::size_t n_tok) noexcept;
@@ -78,23 +80,44 @@ class Forward {
               std::size_t n_tok) noexcept;
   // Some activations of a batch in integers.
   struct Integers {
-    Integers(const Forward& forward, const CacheSize& size, std::size_t max_cols);
-    static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t batch,
+    Integers(const Model& model, const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols);
+    static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
                                std::size_t max_cols);
     Int8Buffer int8;    // where reads_int8()
     WordsBuffer words;  // where reads_words()
   };
+  // What is done to whole tokens between products. The tokens of a batch are shared out; a single one is
+  // every thread's own: to work on it takes no longer than to wait for who does, and spares up to four of a
+  // layer's ten barriers.
+  struct Stream {
+    Stream(const Model& model, const simd::Kernels& kernels, std::size_t max_tok);
+    static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok);
+    Buffer x;             // the residual stream [max_tok, n_embd]
+    Buffer h;             // its normalised form
+    Buffer h2;            // a parallel layer's second norm
+    Integers in, hidden;  // what a block reads, and what is in its middle
+  };
+  Stream& stream(const Thread& thread, std::size_t n_tok) noexcept {
+    return n_tok == 1 ? own_[thread.index()] : shared_;
+  }
+  Stream& stream(const Thread& thread) noexcept { return stream(thread, tokens_.size()); }
+  static Range own_tokens(const Thread& thread, std::size_t n_tok) noexcept {
+    return n_tok == 1 ? Range{0, 1} : thread.split(n_tok);
+  }
   bool reads_int8(std::size_t n_tok) const noexcept { return n_tok >= model_.weight_kinds().int8_from(); }
   bool reads_words(std::size_t n_tok) const noexcept {
     return n_tok >= model_.weight_kinds().words_from(kernels_);
   }
   bool reads_integers(std::size_t n_tok) const noexcept { return reads_int8(n_tok) || reads_words(n_tok); }
-  // The rows as products read them, in integers too where one of them reads those, which prepare() makes of
-  // the thread's own tokens.
-  Input prepared(const Buffer& rows, std::size_t n_tok, Integers& integers) noexcept;
-  Input prepare(Thread& thread, Buffer& rows, std::size_t n_tok, Integers& integers) noexcept;
+  // Rows without gaps as products read them, in integers too where one of them reads those, which are made
+  // here of some tokens, or of the thread's own. Those of others are there after a barrier.
+  Input prepare(Range tokens, ConstRows rows, std::size_t n_tok, Integers& integers) noexcept;
+  Input prepare(Thread& thread, ConstRows rows, std::size_t n_tok, Integers Stream::*integers) noexcept;
+  // What a block has in its middle, with that barrier if it takes one.
+  Input prepare_hidden(Thread& thread, ConstRows rows, std::size_t n_tok) noexcept;
   void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;  // own tokens
-  void add_to_stream(Thread& thread, const NormWeights& post_norm) noexcept;       // x_ += h_, own tokens
+  // The stream's own tokens += what a block adds to them.
+  void add_to_stream(Thread& thread, Buffer& added, const NormWeights& post_norm) noexcept;
   void norm_row(const NormWeights& w, const float* x, float* y, std::size_t n) const noexcept;
   void rotate(float* x, const float* angles) const noexcept;
   std::int64_t position(std::size_t t) const noexcept;
@@ -112,17 +135,15 @@ class Forward {
   bool is_given_up_ = false;                 // written by thread 0, and read a barrier later
   bool has_evicted_ = false;  // whether queries meet the prefix at another position than their own
 
-  AlignedVector<float> last_hidden_;  // [n_embd] what the output matrix reads for last_logits()
-  Buffer x_;                          // the residual stream [batch, n_embd]
-  Buffer h_;                          // its normalised form, then what a block adds to it
-  Buffer h2_;                         // a parallel layer's second norm
+  AlignedVector<float> last_hidden_;  // [n_embd] what the output matrix reads of the last token
+  Stream shared_;                     // of a batch; h also takes what a block adds to x
+  std::vector<Stream> own_;           // of one token, one a thread
   Buffer q_, q_prefix_, k_, v_, attended_;
   Buffer gate_, up_;
   Buffer expert_;  // one expert's tokens
   Buffer experts_out_;
   Buffer router_;
   Routing routing_;
-  Integers in_, hidden_;           // what a block reads, and what is in its middle
   Buffer angles_, prefix_angles_;  // cos and sin for each token [batch, 2 * n_pairs]
   AlignedVector<float> logits_;
 };
