@@ -69,9 +69,9 @@ std::size_t obtainable(std::size_t n) noexcept {
 }
 
 // A thread that was asleep may be woken on the core of the first one, the one that woke it, with another core
-// idle: Linux does so in virtual machines, whose idle cores look to it as if the host had taken them away.
-// It would wait there for the end of a slice of time, and the two then take turns, 4 to 8 ms in all. So the
-// first thread waits here, where it soon yields, and the other moves.
+// idle: Linux does so in virtual machines, whose idle cores look to it as if the host had taken them away. It
+// would wait there for the end of a slice of time, and the two then take turns, 4 to 8 ms in all. So the
+// first thread waits for it here, where it soon yields, and the other moves before it says that it has come.
 void start(Thread& thread, int first_core) noexcept {
   if (thread.index() > 0) leave_core(first_core, thread.count());
   thread.barrier();
