@@ -31,10 +31,10 @@ bool is_filtered() noexcept {
 int current_core() noexcept { return sched_getcpu(); }
 
 bool leave_core(int core, std::size_t n_cores) noexcept {
-  if (core < 0 || core >= CPU_SETSIZE || current_core() != core) return false;
-  static const bool filtered = is_filtered();
+  static const bool filtered = is_filtered();  // found out by the first call: later ones allocate nothing
+  if (filtered || core < 0 || core >= CPU_SETSIZE || current_core() != core) return false;
   cpu_set_t allowed;  // more cores than it has room for: the call fails
-  if (filtered || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
   if (static_cast<std::size_t>(CPU_COUNT(&allowed)) < n_cores) return false;
   cpu_set_t others = allowed;
   CPU_CLR(core, &others);
