@@ -143,11 +143,11 @@ const float* Forward::restore_logits(std::span<const std::byte> row) noexcept {
 const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noexcept {
   const Shape& shape = model_.shape();
   const std::size_t n_tok = end - begin;
-  const float* const first = tokens_.size() > 1 ? shared_.h.row(begin) : last_hidden_.data();
+  const float* const first = is_shared_out(tokens_.size()) ? shared_.h.row(begin) : last_hidden_.data();
   team.run([&](Thread& thread) {
     const Linear& output = model_.weights().output;
     const Input hidden = prepare(thread, {first, shape.n_embd}, n_tok, &Stream::in);
-    if (n_tok > 1) thread.barrier();
+    if (is_shared_out(n_tok)) thread.barrier();
     thread.share(shared_rows(kernels_, {&output}, n_tok, thread.count()), [&](const Piece& piece) {
       linear(thread, output, piece.items, output.begin_of(piece.next), hidden,
              {logits_.data(), shape.n_vocab}, n_tok);
@@ -209,7 +209,7 @@ void Forward::layer(Thread& thread, std::size_t i) noexcept {
   norm(thread, w.attn_norm, s.x, s.h);
   if (parallel) norm(thread, w.ffn_norm, s.x, s.h2);
   const Input attn_input = prepare(thread, s.h, n_tok, &Stream::in);
-  if (n_tok > 1) {
+  if (is_shared_out(n_tok)) {
     thread.barrier();
     if (stop_ && thread.index() == 0) is_given_up_ = stop_->load(std::memory_order_relaxed);
   }
@@ -221,7 +221,7 @@ void Forward::layer(Thread& thread, std::size_t i) noexcept {
   Buffer& ffn_rows = parallel ? s.h2 : s.h;
   if (!parallel) norm(thread, w.ffn_norm, s.x, s.h);
   const Input ffn_input = prepare(thread, ffn_rows, n_tok, &Stream::in);
-  if (n_tok > 1) thread.barrier();
+  if (is_shared_out(n_tok)) thread.barrier();
   show(thread, Site::ffn_in, i, ffn_rows);
   if (w.router)
     experts(thread, i, ffn_input);
@@ -363,7 +363,7 @@ Input Forward::prepare(Thread& thread, ConstRows rows, std::size_t n_tok,
 
 Input Forward::prepare_hidden(Thread& thread, ConstRows rows, std::size_t n_tok) noexcept {
   const Input input = prepare(thread, rows, n_tok, &Stream::hidden);
-  if (n_tok > 1 && reads_integers(n_tok)) thread.barrier();
+  if (is_shared_out(n_tok) && reads_integers(n_tok)) thread.barrier();
   return input;
 }
 

@@ -97,12 +97,13 @@ class Forward {
     Buffer h2;            // a parallel layer's second norm
     Integers in, hidden;  // what a block reads, and what is in its middle
   };
+  static bool is_shared_out(std::size_t n_tok) noexcept { return n_tok != 1; }
   Stream& stream(const Thread& thread, std::size_t n_tok) noexcept {
-    return n_tok == 1 ? own_[thread.index()] : shared_;
+    return is_shared_out(n_tok) ? shared_ : own_[thread.index()];
   }
   Stream& stream(const Thread& thread) noexcept { return stream(thread, tokens_.size()); }
   static Range own_tokens(const Thread& thread, std::size_t n_tok) noexcept {
-    return n_tok == 1 ? Range{0, 1} : thread.split(n_tok);
+    return is_shared_out(n_tok) ? thread.split(n_tok) : Range{0, 1};
   }
   bool reads_int8(std::size_t n_tok) const noexcept { return n_tok >= model_.weight_kinds().int8_from(); }
   bool reads_words(std::size_t n_tok) const noexcept {
