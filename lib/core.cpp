@@ -3,8 +3,6 @@
 #if defined(__linux__)
 #include <sched.h>
 
-#include <cstdio>
-
 #include "lib/system_number.h"
 #endif
 
@@ -14,11 +12,11 @@ namespace runnel {
 
 namespace {
 
-// Whether system calls of this process go through a filter, which may end it for one that is seldom made.
-// True where that is not known.
+// Whether the calling thread's system calls go through a filter, which may end the process for one that is
+// seldom made. True where that is not known.
 // Source: proc_pid_status(5), Seccomp; seccomp(2).
 bool is_filtered() noexcept {
-  const TextFile status{std::fopen("/proc/self/status", "re"), std::fclose};
+  const TextFile status = open_text("/proc/thread-self/status");
   char line[256];
   int mode = -1;
   while (mode < 0 && status && std::fgets(line, sizeof line, status.get()))
@@ -31,7 +29,7 @@ bool is_filtered() noexcept {
 int current_core() noexcept { return sched_getcpu(); }
 
 bool leave_core(int core, std::size_t n_cores) noexcept {
-  static const bool filtered = is_filtered();  // found out by the first call: later ones allocate nothing
+  thread_local const bool filtered = is_filtered();  // by the first call: later ones allocate nothing
   if (filtered || core < 0 || core >= CPU_SETSIZE || current_core() != core) return false;
   cpu_set_t allowed;  // more cores than it has room for: the call fails
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;

@@ -8,8 +8,8 @@ namespace runnel {
 int current_core() noexcept;
 
 // Moves the calling thread to another of the cores that it may run on, if it is on `core` and may run on
-// n_cores or more. Which ones it may run on stays as it was. True: it was moved. Under a system call filter
-// (seccomp) it stays where it is.
+// n_cores or more. Which ones it may run on stays as it was. True: it was moved. A thread that was under a
+// system call filter (seccomp) when it first called this stays where it is.
 bool leave_core(int core, std::size_t n_cores) noexcept;
 
 }  // namespace runnel

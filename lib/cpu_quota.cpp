@@ -21,7 +21,7 @@ std::size_t whole_cores(long quota, long period) {
 // cpu.max holds "QUOTA PERIOD", or "max PERIOD".
 std::size_t version_2_limit(const std::string& group) {
   long quota = -1, period = -1;
-  const TextFile file = open_text(group + "/cpu.max");
+  const TextFile file = open_text((group + "/cpu.max").c_str());
   return file && std::fscanf(file.get(), "%ld %ld", &quota, &period) == 2 ? whole_cores(quota, period)
                                                                           : no_limit;
 }
@@ -63,7 +63,7 @@ std::size_t limit_of_line(const std::string& root, std::string_view line) {
 }  // namespace
 
 std::size_t cpu_quota(const std::string& root) {
-  const TextFile file = open_text(root + "/proc/self/cgroup");
+  const TextFile file = open_text((root + "/proc/self/cgroup").c_str());
   std::size_t least = no_limit;
   char line[4096];
   while (file && std::fgets(line, sizeof line, file.get())) {
