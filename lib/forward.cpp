@@ -146,8 +146,7 @@ const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noe
   const float* const first = is_shared_out(tokens_.size()) ? shared_.h.row(begin) : last_hidden_.data();
   team.run([&](Thread& thread) {
     const Linear& output = model_.weights().output;
-    const Input hidden = prepare(thread, {first, shape.n_embd}, n_tok, &Stream::in);
-    if (is_shared_out(n_tok)) thread.barrier();
+    const Input hidden = prepare_all(thread, {first, shape.n_embd}, n_tok, &Stream::in);
     thread.share(shared_rows(kernels_, {&output}, n_tok, thread.count()), [&](const Piece& piece) {
       linear(thread, output, piece.items, output.begin_of(piece.next), hidden,
              {logits_.data(), shape.n_vocab}, n_tok);
@@ -244,7 +243,7 @@ void Forward::attention(Thread& thread, std::size_t i, const Input& x) noexcept 
       {.window = q_, .prefix = has_evicted_ ? q_prefix_ : q_, .first = cache_->position(), .n_tok = n_tok},
       attended_);
   show(thread, Site::attn_out, i, attended_);
-  const Input attended = prepare_hidden(thread, attended_, n_tok);
+  const Input attended = prepare_all(thread, attended_, n_tok, &Stream::hidden);
   linear(thread, w.o, attended, shared_.h, n_tok);
   thread.barrier();
 }
@@ -298,7 +297,7 @@ void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
   if (observer_ && thread.index() == 0)
     observer_->see({Site::ffn_hidden, tokens.layer, up_, n_tok, up_.n_cols, tokens.index, tokens.expert,
                     cache_->position()});
-  const Input hidden = prepare_hidden(thread, up_, n_tok);
+  const Input hidden = prepare_all(thread, up_, n_tok, &Stream::hidden);
   linear(thread, w.down, hidden, y, n_tok);
   thread.barrier();
 }
@@ -361,8 +360,9 @@ Input Forward::prepare(Thread& thread, ConstRows rows, std::size_t n_tok,
   return prepare(own_tokens(thread, n_tok), rows, n_tok, stream(thread, n_tok).*integers);
 }
 
-Input Forward::prepare_hidden(Thread& thread, ConstRows rows, std::size_t n_tok) noexcept {
-  const Input input = prepare(thread, rows, n_tok, &Stream::hidden);
+Input Forward::prepare_all(Thread& thread, ConstRows rows, std::size_t n_tok,
+                           Integers Stream::*integers) noexcept {
+  const Input input = prepare(thread, rows, n_tok, integers);
   if (is_shared_out(n_tok) && reads_integers(n_tok)) thread.barrier();
   return input;
 }

@@ -114,8 +114,9 @@ class Forward {
   // here of some tokens, or of the thread's own. Those of others are there after a barrier.
   Input prepare(Range tokens, ConstRows rows, std::size_t n_tok, Integers& integers) noexcept;
   Input prepare(Thread& thread, ConstRows rows, std::size_t n_tok, Integers Stream::*integers) noexcept;
-  // What a block has in its middle, with that barrier if it takes one.
-  Input prepare_hidden(Thread& thread, ConstRows rows, std::size_t n_tok) noexcept;
+  // The same of rows that all threads may read already, with that barrier where there is anything to wait
+  // for.
+  Input prepare_all(Thread& thread, ConstRows rows, std::size_t n_tok, Integers Stream::*integers) noexcept;
   void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;  // own tokens
   // The stream's own tokens += what a block adds to them.
   void add_to_stream(Thread& thread, Buffer& added, const NormWeights& post_norm) noexcept;
