@@ -66,7 +66,7 @@ std::int64_t Session::scratch_bytes() const {
   return Forward::n_bytes(*model_, kernels_, cache_.size(), forward_.n_threads());
 }
 
-void Session::empty(std::int64_t n_prefix) {
+void Session::clear(std::int64_t n_prefix) {
   cache_.restart(n_prefix);
   history_.set_prefix(n_prefix);
   turns_.clear();
@@ -75,8 +75,9 @@ void Session::empty(std::int64_t n_prefix) {
 }
 
 void Session::reset() {
-  empty(settings_.sinks);
+  clear(settings_.sinks);
   is_chat_ = false;
+  set_answer_end({});
   sampler_.reset();
   end_token_ = -1;
   stats_ = {};
@@ -101,7 +102,7 @@ Result<void> Session::pin(std::int64_t n_tokens) {
 
 Result<void> Session::restart(std::int64_t n_prefix) {
   RUNNEL_TRY(check_prefix(n_prefix));
-  empty(n_prefix);
+  clear(n_prefix);
   recall();
   return {};
 }
@@ -113,10 +114,11 @@ Result<void> Session::set(std::string_view name, std::string_view value) {
                  std::string(name).c_str());
   Settings changed = settings_;
   RUNNEL_TRY(changed.set(name, value));
+  std::vector<std::string> stops = changed.stop;
   RUNNEL_TRY(sampler_.configure(changed));
   resize_team(thread_count(changed));
   settings_ = std::move(changed);
-  set_stop_texts();
+  stop_text_.set_stops(std::move(stops));
   return {};
 }
 
@@ -131,17 +133,6 @@ void Session::resize_team(std::size_t n_threads) {
 void Session::set_observer(std::unique_ptr<Observer> observer) {
   forward_.set_observer(observer.get());
   observer_ = std::move(observer);
-}
-
-void Session::set_answer_end(const std::string& text) {
-  answer_end_ = text;
-  set_stop_texts();
-}
-
-void Session::set_stop_texts() {
-  std::vector<std::string> stops = settings_.stop;
-  stops.push_back(answer_end_);
-  stop_text_ = StopText(std::move(stops));
 }
 
 Result<void> Session::feed(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
@@ -245,6 +236,7 @@ Result<void> Session::check_count(std::int64_t n_tokens) {
 
 Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   RUNNEL_TRY(check_count(n_tokens));
+  utf8_.clear();
   stop_text_.clear();
   end_token_ = -1;
   const Tokenizer* tokenizer = model_->tokenizer();
@@ -274,7 +266,7 @@ std::optional<runnel_finish> Session::emit(Token token, runnel_text_fn on_text, 
   utf8_.push(piece_, text_);
   piece_.clear();
   const bool found = stop_text_.push(text_, piece_);
-  if (!give(token, on_text, user)) return RUNNEL_FINISH_STOPPED;
+  if (!give(on_text, user)) return RUNNEL_FINISH_STOPPED;
   return found ? std::optional(RUNNEL_FINISH_STOP_TEXT) : std::nullopt;
 }
 
@@ -287,11 +279,12 @@ runnel_finish Session::finish(runnel_finish how, runnel_text_fn on_text, void* u
     how = RUNNEL_FINISH_STOP_TEXT;
   else
     stop_text_.flush(piece_);
-  return give(end_token_, on_text, user) ? how : RUNNEL_FINISH_STOPPED;
+  return give(on_text, user) ? how : RUNNEL_FINISH_STOPPED;
 }
 
-bool Session::give(Token token, runnel_text_fn on_text, void* user) {
-  return piece_.empty() || !on_text || on_text(user, piece_.data(), piece_.size(), token) == 0;
+bool Session::give(runnel_text_fn on_text, void* user) {
+  if (piece_.empty() || !on_text) return true;
+  return on_text(user, piece_.data(), piece_.size(), token(n_read_ - 1)) == 0;
 }
 
 }  // namespace runnel

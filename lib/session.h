@@ -58,8 +58,10 @@ class Session {
 
   void set_observer(std::unique_ptr<Observer> observer);  // null: none
 
-  // A text that ends an answer like those of the setting "stop"; "" for none.
-  void set_answer_end(const std::string& text);
+  // A text that ends an answer like those of the setting "stop"; "", also after a reset, for none. And
+  // whether it was this that ended the last generate() with RUNNEL_FINISH_STOP_TEXT.
+  void set_answer_end(std::string text) noexcept { stop_text_.set_answer_end(std::move(text)); }
+  bool found_answer_end() const { return stop_text_.found_answer_end(); }
 
   // An exchange begins at this position, which may be ahead of what was read. Positions come in order.
   void mark_turn(std::int64_t position);
@@ -124,8 +126,7 @@ class Session {
   Result<void> read_saved_stream(const SavedFile& file, Saved& saved) const;
   Result<void> read_saved_sampler(const SavedFile& file, Saved& saved) const;
 
-  void empty(std::int64_t n_prefix);
-  void set_stop_texts();
+  void clear(std::int64_t n_prefix);
   void resize_team(std::size_t n_threads);
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
   // False where on_logits wants no more or a stop came. The batch is read all the same, unless the stop came
@@ -145,11 +146,10 @@ class Session {
   void reread();
   std::optional<runnel_finish> emit(Token token, runnel_text_fn on_text, void* user);
   runnel_finish finish(runnel_finish how, runnel_text_fn on_text, void* user);
-  bool give(Token token, runnel_text_fn on_text, void* user);  // piece_ to the callback; false: it refused
+  bool give(runnel_text_fn on_text, void* user);  // piece_ to the callback; false: it refused
 
   std::shared_ptr<const Model> model_;
   Settings settings_;
-  std::string answer_end_;
   simd::Kernels kernels_;
   Team team_;
   KvCache cache_;

@@ -4,23 +4,31 @@
 
 namespace runnel {
 
-StopText::StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {
-  std::erase_if(stops_, [](const std::string& stop) { return stop.empty(); });
+void StopText::set_stops(std::vector<std::string> stops) noexcept {
+  std::erase_if(stops, [](const std::string& stop) { return stop.empty(); });
+  stops_ = std::move(stops);
+}
+
+template <class Look>
+void StopText::for_each_text(Look look) const {
+  for (const std::string& stop : stops_) look(stop);
+  if (!answer_end_.empty()) look(answer_end_);
 }
 
 bool StopText::push(std::string_view piece, std::string& out) {
   held_ += piece;
   std::size_t first_end = std::string::npos;
   std::size_t begin = 0;
-  for (const std::string& stop : stops_) {
-    const std::size_t at = held_.find(stop);
-    if (at == std::string::npos) continue;
-    const std::size_t end = at + stop.size();
-    if (end < first_end || (end == first_end && at < begin)) {
-      first_end = end;
-      begin = at;
-    }
-  }
+  found_answer_end_ = false;
+  for_each_text([&](const std::string& text) {
+    const std::size_t at = held_.find(text);
+    if (at == std::string::npos) return;
+    const std::size_t end = at + text.size();
+    if (end > first_end || (end == first_end && at > begin)) return;
+    first_end = end;
+    begin = at;
+    found_answer_end_ = &text == &answer_end_;
+  });
   const bool stopped = first_end != std::string::npos;
   const std::size_t n_free = stopped ? begin : held_.size() - n_held_back();
   out.append(held_, 0, n_free);
@@ -36,11 +44,11 @@ void StopText::flush(std::string& out) {
 // Length of the longest end of held_ with which a stop text starts.
 std::size_t StopText::n_held_back() const {
   std::size_t longest = 0;
-  for (const std::string& stop : stops_) {
-    for (std::size_t n = std::min(stop.size() - 1, held_.size()); n > longest; --n) {
-      if (held_.compare(held_.size() - n, n, stop, 0, n) == 0) longest = n;
+  for_each_text([&](const std::string& text) {
+    for (std::size_t n = std::min(text.size() - 1, held_.size()); n > longest; --n) {
+      if (held_.compare(held_.size() - n, n, text, 0, n) == 0) longest = n;
     }
-  }
+  });
   return longest;
 }
 

@@ -1,4 +1,5 @@
-// Ends a generation at a stop text, wherever the pieces it comes in are cut.
+// Ends a generation at a stop text, or at the text that ends an answer, wherever the pieces it comes in are
+// cut.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,21 +10,30 @@ namespace runnel {
 class StopText {
  public:
   StopText() = default;
-  explicit StopText(std::vector<std::string> stops);  // empty ones are left out
+  explicit StopText(std::vector<std::string> stops) { set_stops(std::move(stops)); }
+
+  void set_stops(std::vector<std::string> stops) noexcept;  // empty ones are left out
+  void set_answer_end(std::string text) noexcept { answer_end_ = std::move(text); }  // "" for none
 
   // Takes the next piece and appends to `out` what cannot be part of a stop text any more. True: a stop text
   // is complete; what comes before it has been given out, it and the rest are dropped. The one that is
   // complete first counts, of several the longest. Allocates nothing once buffers have their size.
   bool push(std::string_view piece, std::string& out);
+  // Whether what the last push() found is the end of an answer, and not, or not only, one of the stop texts.
+  bool found_answer_end() const { return found_answer_end_; }
 
   void flush(std::string& out);  // end of text: gives out what was held back
   void clear() { held_.clear(); }
 
  private:
+  template <class Look>
+  void for_each_text(Look look) const;
   std::size_t n_held_back() const;
 
   std::vector<std::string> stops_;
+  std::string answer_end_;
   std::string held_;
+  bool found_answer_end_ = false;
 };
 
 }  // namespace runnel

@@ -54,9 +54,10 @@ Result<void> Chat::start(std::string_view system) {
   RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system), true));
   RUNNEL_TRY(session_->check_prefix(n_prefix(opening.size())));
   std::string prompt(system);  // all that takes memory comes before what changes the conversation
-  session_->set_answer_end(template_.end_text());
+  std::string answer_end = template_.end_text();
   session_->reset();
   session_->set_chat(true);
+  session_->set_answer_end(std::move(answer_end));
   system_ = std::move(prompt);
   n_opening_ = 0;
   opens_user_ = true;
@@ -72,6 +73,9 @@ std::int64_t Chat::n_prefix(std::size_t n_lead) const {
   const Settings& settings = session_->settings();
   return settings.evict == Evict::token ? std::max<std::int64_t>(n, settings.sinks) : n;
 }
+
+// A stop, or an error, comes before all of the opening is read.
+std::int64_t Chat::n_opening_read() const { return std::min(n_opening_, session_->position()); }
 
 Result<std::vector<Token>> Chat::encode(const ChatPieces& pieces, bool add_bos) const {
   std::vector<TextPiece> texts;
@@ -170,9 +174,8 @@ Result<runnel_finish> Chat::answer(std::int64_t n_tokens, runnel_text_fn on_text
   answer_ = Answer::open;
   Recording recording{&transcript_, on_text, user};
   RUNNEL_ASSIGN(const runnel_finish finish, session_->generate(n_tokens, Recording::piece, &recording));
-  // A stop text is one of the user's own or the template's end of an answer; the latter was read with the
-  // answer.
-  if (finish == RUNNEL_FINISH_STOP_TEXT && !template_.end_text().empty()) answer_ = Answer::ended;
+  // A text that is the template's end of an answer was read with it; one of the user's own leaves it open.
+  if (finish == RUNNEL_FINISH_STOP_TEXT && session_->found_answer_end()) answer_ = Answer::ended;
   return finish;
 }
 
@@ -209,7 +212,7 @@ Result<void> Chat::drop_last() {
   if (answer_ != Answer::none && last.start >= session_->held_from()) return session_->rewind(last.start);
   exchanges_.clear();
   answer_ = Answer::none;
-  return session_->rewind(std::min(n_opening_, session_->position()));
+  return session_->rewind(n_opening_read());
 }
 
 // The new prefix, and behind it the whole exchanges that are still seen and fit.
@@ -258,8 +261,9 @@ Result<void> Chat::pin(std::string_view text) {
   return {};
 }
 
-// The model plays on, whoever's turn it is: ends of turns are read like other tokens and show as line breaks.
-// They count like other tokens too: a model that only ends its turns comes to the end of n_tokens as well.
+// The model plays on, whoever's turn it is: ends of turns are read like other tokens, or have been where they
+// are texts, and show as line breaks. They count like other tokens too: a model that only ends its turns
+// comes to the end of n_tokens as well.
 Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   RUNNEL_TRY(Session::check_count(n_tokens));
   session_->begin_call();
@@ -267,13 +271,14 @@ Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text,
   for (std::int64_t n_left = n_tokens;;) {
     const std::int64_t before = session_->stats().generated_tokens;
     RUNNEL_ASSIGN(const runnel_finish finish, answer(n_left, on_text, user));
-    if (finish != RUNNEL_FINISH_END) return finish;
-    RUNNEL_TRY(read_end());
+    if (finish != RUNNEL_FINISH_END && answer_ != Answer::ended) return finish;
+    if (finish == RUNNEL_FINISH_END) RUNNEL_TRY(read_end());
+    if (!exchanges_.empty()) exchanges_.back().answer = -1;  // from here on the model answers itself
     Recording recording{&transcript_, on_text, user};
-    const int refused = Recording::piece(&recording, "\n", 1, session_->last_end_token());
+    const int refused = Recording::piece(&recording, "\n", 1, session_->token(session_->position() - 1));
     if (refused || session_->is_stopping()) return RUNNEL_FINISH_STOPPED;
     if (n_tokens < 0) continue;
-    n_left -= session_->stats().generated_tokens - before + 1;
+    n_left -= session_->stats().generated_tokens - before + (finish == RUNNEL_FINISH_END ? 1 : 0);
     if (n_left == 0) return RUNNEL_FINISH_LENGTH;
   }
 }
@@ -285,7 +290,6 @@ Result<void> Chat::read_end() {
       !fed && fed.error().status != RUNNEL_STOPPED)
     return fed;
   answer_ = Answer::ended;
-  if (!exchanges_.empty()) exchanges_.back().answer = -1;
   return {};
 }
 

@@ -65,6 +65,7 @@ class Chat {
   Result<Part> first_part(std::string_view system, std::string_view said) const;
   Result<Part> later_part(std::string_view said) const;
   std::int64_t n_prefix(std::size_t n_lead) const;
+  std::int64_t n_opening_read() const;
   bool begins_with_prefix(const Part& part) const;
   Result<void> ask(std::string_view text);
   Result<void> hear(std::span<const Token> tokens, std::string_view text);
@@ -78,7 +79,7 @@ class Chat {
   Session* session_;
   ChatTemplate template_;
   std::string system_;
-  std::int64_t n_opening_ = 0;       // tokens in front of the first exchange
+  std::int64_t n_opening_ = 0;       // tokens in front of the first exchange, read or still to be read
   bool opens_user_ = true;           // whether the last of them open a user message
   std::vector<Exchange> exchanges_;  // those that may be taken back, oldest first
   Answer answer_ = Answer::none;

@@ -18,7 +18,7 @@ Result<void> Chat::save(const std::string& path) const {
   SavedFieldWriter out;
   out.text(template_.name());
   out.text(system_);
-  out.integer(n_opening_);
+  out.integer(n_opening_read());
   out.integer(opens_user_);
   out.integer(static_cast<std::int64_t>(answer_));
   out.integer(static_cast<std::int64_t>(exchanges_.size()));

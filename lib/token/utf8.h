@@ -32,6 +32,7 @@ class Utf8Stream {
   // Appends `bytes` and moves all whole characters to the end of `out`.
   void push(std::string_view bytes, std::string& out);
   void flush(std::string& out);  // end of text: what is held back becomes U+FFFD
+  void clear() { pending_.clear(); }
 
  private:
   std::string pending_;  // the first bytes of one character, 3 at most

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <climits>
@@ -13,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/support/api.h"
+#include "tests/support/continuation.h"
 #include "tests/support/paths.h"
 
 namespace {
@@ -192,6 +193,30 @@ TEST_F(Api, stop_texts_end_the_text_and_are_not_part_of_it) {
   EXPECT_EQ(cut, whole.substr(0, whole.find(stop)));
 }
 
+// What was held back, lest it be the start of a stop text, comes with the token that it ends with.
+TEST_F(Api, each_piece_comes_with_its_last_token) {
+  const auto session = open_session(model.get(), {{"temperature", "0"}, {"ignore_eos", "true"}});
+  std::string whole;
+  require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
+  require(runnel_session_generate(session.get(), 12, keep, &whole, nullptr));
+  require(runnel_session_reset(session.get()));
+  require(runnel_session_set(session.get(), "stop", (whole.substr(whole.size() - 3) + "\x01").c_str()));
+  require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
+  struct Last {
+    std::string text;
+    std::int32_t token;
+  } last{"", -1};
+  const auto keep_last = [](void* user, const char* text, std::size_t n_bytes, std::int32_t token) {
+    *static_cast<Last*>(user) = {std::string(text, n_bytes), token};
+    return 0;
+  };
+  runnel_finish finish = RUNNEL_FINISH_END;
+  require(runnel_session_generate(session.get(), 12, keep_last, &last, &finish));
+  EXPECT_EQ(finish, RUNNEL_FINISH_LENGTH);
+  EXPECT_EQ(last.text, whole.substr(whole.size() - 3));
+  EXPECT_EQ(last.token, visible(session.get()).back());
+}
+
 TEST_F(Api, callbacks_and_stop_end_the_work) {
   const auto session = open_session(model.get(), {{"ignore_eos", "true"}});
   require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
@@ -283,6 +308,25 @@ TEST_F(Api, chat_answers_and_answers_again) {
   const std::int64_t before = runnel_session_stat(session.get(), RUNNEL_STAT_POSITION);
   require(runnel_chat_say(c, trick.data(), trick.size(), 0, nullptr, nullptr, nullptr));
   EXPECT_GT(runnel_session_stat(session.get(), RUNNEL_STAT_POSITION) - before, 10);
+}
+
+// An answer that a stop text of the user's ends is as unfinished as one that has come to n_tokens: the form
+// ends it before the next message.
+TEST_F(Api, a_stop_text_leaves_the_end_of_the_answer_to_the_form) {
+  const std::string question = "Can you find me a cheap hotel in Paris?";
+  const std::int32_t end = tokenize(model.get(), "<|end|>", RUNNEL_PARSE_SPECIAL).at(0);
+  const auto ends_after = [&](const char* stop, std::int64_t n_tokens, runnel_finish expected) {
+    const auto session = open_session(model.get(), {{"temperature", "0"}, {"stop", stop}});
+    const ChatHandle chat = open_chat(session.get());
+    runnel_finish finish = RUNNEL_FINISH_END;
+    require(
+        runnel_chat_say(chat.get(), question.data(), question.size(), n_tokens, nullptr, nullptr, &finish));
+    EXPECT_EQ(finish, expected);
+    require(runnel_chat_say(chat.get(), "Why?", 4, 0, nullptr, nullptr, nullptr));
+    const auto tokens = visible(session.get());
+    return std::count(tokens.begin(), tokens.end(), end);
+  };
+  EXPECT_EQ(ends_after(" hotels", 200, RUNNEL_FINISH_STOP_TEXT), ends_after("", 3, RUNNEL_FINISH_LENGTH));
 }
 
 TEST_F(Api, windows_from_nothing_to_absurd) {

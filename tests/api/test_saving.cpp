@@ -52,6 +52,23 @@ TEST_F(Saving, a_session_that_has_read_nothing) {
   EXPECT_TRUE(continue_for(copy.get(), n_vocab(), 20) == continue_for(session.get(), n_vocab(), 20));
 }
 
+// A first message that could not be read leaves a conversation in which nothing was said, opening included.
+TEST_F(Saving, a_chat_whose_first_message_was_refused) {
+  const SettingList settings = with(lively, {{"window", "60"}, {"overflow", "error"}});
+  const auto session = open_with(model.get(), settings);
+  const auto copy = open_with(model.get(), settings);
+  const ChatHandle chat = open_chat(session.get()), copied = open_chat(copy.get());
+  const std::string much(2000, 'a');
+  EXPECT_EQ(runnel_chat_say(chat.get(), much.data(), much.size(), 5, nullptr, nullptr, nullptr),
+            RUNNEL_BAD_ARGUMENT);
+  const std::string path = folder.file("chat");
+  require(runnel_chat_save(chat.get(), path.c_str()));
+  require(runnel_chat_load(copied.get(), path.c_str()));
+  for (runnel_chat* each : {chat.get(), copied.get()})
+    require(runnel_chat_say(each, "Hello!", 6, 5, nullptr, nullptr, nullptr));
+  EXPECT_EQ(visible(copy.get()), visible(session.get()));
+}
+
 TEST_F(Saving, pinned_prefix_marked_turns_and_rewound_streams) {
   for (const char* type : {"f32", "f16", "int8"}) {
     SCOPED_TRACE(type);

@@ -289,6 +289,22 @@ TEST(ChatTurns, pin_keeps_the_conversation) {
   EXPECT_EQ(talk.session->visible(), before);
 }
 
+// Where a form ends answers with a text, the model that goes on writes it and passes it like a token.
+TEST(ChatTurns, going_on_passes_ends_that_are_texts) {
+  std::string whole, passed;
+  for (std::string* text : {&whole, &passed}) {
+    Talk talk(open_file(demo_model()), greedy(150), "");
+    talk.say(script[0], 8);
+    if (text == &passed) talk.session->set_answer_end(whole.substr(5, 4));
+    const std::int64_t before = talk.session->position();
+    const auto finish = talk.chat.go_on(30, append, text);
+    ASSERT_TRUE(finish) << finish.error().message;
+    EXPECT_EQ(*finish, RUNNEL_FINISH_LENGTH);
+    EXPECT_EQ(talk.session->position() - before, 30);
+  }
+  EXPECT_EQ(passed.substr(0, 6), whole.substr(0, 5) + "\n");
+}
+
 // The window is all the message's: what does not fit in is not seen, and how much that is can be asked.
 TEST(ChatTurns, messages_longer_than_the_window) {
   Settings settings = greedy(60);

@@ -83,6 +83,27 @@ TEST(StopText, FirstCompleteThenLongest) {
   EXPECT_EQ(run({"aab"}, "aaab", 1), (Outcome{"a", true}));
 }
 
+TEST(StopText, TellsTheEndOfAnAnswerFromAStop) {
+  StopText matcher({"?", "<|end|>!"});
+  std::string out;
+  EXPECT_FALSE(matcher.push("<|end|>", out)) << "nothing ends an answer yet";
+  matcher.set_answer_end("<|end|>");
+  matcher.clear();
+  EXPECT_TRUE(matcher.push("a?", out));
+  EXPECT_FALSE(matcher.found_answer_end());
+  EXPECT_TRUE(matcher.push("b<|end|>", out));
+  EXPECT_TRUE(matcher.found_answer_end());
+  matcher.set_stops({"<|end|>"});  // both at once
+  EXPECT_TRUE(matcher.push("<|end|>", out));
+  EXPECT_TRUE(matcher.found_answer_end());
+  EXPECT_FALSE(matcher.push("?", out)) << "stop texts were replaced";
+  EXPECT_FALSE(matcher.found_answer_end());
+  matcher.set_answer_end("");
+  matcher.set_stops({"d"});
+  EXPECT_TRUE(matcher.push("<|end|>d", out));
+  EXPECT_FALSE(matcher.found_answer_end());
+}
+
 TEST(StopText, AgreesWithTheDefinitionHoweverItIsCut) {
   std::mt19937 random(1);
   const auto word = [&](std::size_t longest) {

@@ -15,7 +15,8 @@
  * session and a config belong to one thread at a time; only runnel_session_stop() may be called from
  * elsewhere, a signal handler included.
  *
- * Callbacks run on the thread of the call that they were given to, and must not throw.
+ * Callbacks run on the thread of the call that they were given to (those of runnel_session_observe on any of
+ * the session's), and must not throw.
  *
  * Text is UTF-8 with an explicit length in bytes; results that are strings also end in a zero byte.
  * Token ids are int32_t in [0, n_vocab).
@@ -266,7 +267,8 @@ typedef int (*runnel_text_fn)(void* user, const char* text, size_t n_bytes, int3
 typedef enum runnel_finish {
   RUNNEL_FINISH_LENGTH = 0,    /* n_tokens were generated */
   RUNNEL_FINISH_END = 1,       /* the model ended its text or its turn */
-  RUNNEL_FINISH_STOP_TEXT = 2, /* one of the setting "stop" came up; it is not part of the text */
+  RUNNEL_FINISH_STOP_TEXT = 2, /* one of the setting "stop" came up, or a chat form's end of an answer that is
+                                * a text; it is not part of the text */
   RUNNEL_FINISH_STOPPED = 3    /* runnel_session_stop() or the callback */
 } runnel_finish;
 
