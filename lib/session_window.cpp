@@ -41,8 +41,8 @@ std::vector<Token> Session::visible() const {
 
 Result<void> Session::rewind(std::int64_t position) {
   const std::int64_t n_pinned = std::min(n_prefix(), n_read_);
-  const auto is_held = [&](std::int64_t at) { return at <= n_pinned || at >= held_from(); };
-  if (position < 0 || position > n_read_ || !is_held(position))
+  const auto is_held = [&](std::int64_t at) { return at < n_pinned || at >= held_from(); };
+  if (position < 0 || position > n_read_ || !(is_held(position) || position == n_pinned))
     return error(
         RUNNEL_BAD_ARGUMENT,
         "position is %lld, expected one from 0 to %lld, where the pinned prefix ends, or one from %lld "
@@ -51,7 +51,7 @@ Result<void> Session::rewind(std::int64_t position) {
         static_cast<long long>(held_from()), static_cast<long long>(n_read_));
   turns_.forget_after(position);
   if (position == n_read_) return {};
-  // The token in front is read again: for its logits.
+  // The token in front is read again, for its logits, unless it has left.
   const std::int64_t again = position > 0 && is_held(position - 1) ? position - 1 : position;
   const Token token = history_.at(again);
   take_back(again);

@@ -125,6 +125,21 @@ TEST_F(Window, rewinding_goes_to_what_is_held) {
   feed(session, tokens);
 }
 
+// The token in front of the first one that is held has just left: there is nothing to have logits from.
+TEST_F(Window, rewinding_reads_no_token_that_has_left) {
+  for (const char* evict : {"token", "turn"}) {
+    const auto session =
+        open_session(model.get(), {{"sinks", "4"}, {"window", "28"}, {"batch", "8"}, {"evict", evict}});
+    const auto tokens = some_tokens(40);
+    feed(session, tokens);
+    const std::int64_t held = stat(session, RUNNEL_STAT_HELD_FROM);
+    ASSERT_EQ(held, 5);
+    require(runnel_session_rewind(session.get(), held));
+    EXPECT_EQ(runnel_session_logits(session.get()), nullptr);
+    EXPECT_EQ(visible(session), std::vector<std::int32_t>(tokens.begin(), tokens.begin() + 4));
+  }
+}
+
 TEST_F(Window, visible_tokens_into_any_buffer) {
   const auto session = open_session(model.get());
   std::size_t n = 99;
