@@ -131,13 +131,12 @@ Token draw(const std::vector<Candidate>& candidates, double sum, double uniform)
 // ---- RecentTokens ----
 
 void RecentTokens::resize(std::size_t window, std::size_t n_vocab) {
-  const std::vector<Token> kept = tokens();
-  ring_.assign(window, 0);
-  entry_.assign(n_vocab, -1);
-  counts_.clear();
-  counts_.reserve(std::min(window, n_vocab));
-  n_ = next_ = 0;
-  for (const Token token : kept) push(token);
+  RecentTokens resized;
+  resized.ring_.assign(window, 0);
+  resized.entry_.assign(n_vocab, -1);
+  resized.counts_.reserve(std::min(window, n_vocab));
+  for (const Token token : tokens()) resized.push(token);
+  *this = std::move(resized);
 }
 
 void RecentTokens::push(Token token) {
@@ -209,9 +208,10 @@ Result<void> Sampler::configure(const Settings& settings) {
                    token);
     }
   }
-  if (settings.seed != settings_.seed) random_ = settings.seed;
-  settings_ = settings;
+  Settings taken = settings;  // all that takes memory comes before what changes
   recent_.resize(static_cast<std::size_t>(settings.penalty_window), n_vocab_);
+  if (settings.seed != settings_.seed) random_ = settings.seed;
+  settings_ = std::move(taken);
   return {};
 }
 

@@ -29,8 +29,9 @@ namespace runnel {
 // The last tokens read and how often each is among them. Nothing allocates but resize().
 class RecentTokens {
  public:
-  void resize(std::size_t window, std::size_t n_vocab);  // keeps the last tokens that fit
-  void push(Token token);                                // an id outside [0, n_vocab) is ignored
+  // Keeps the last tokens that fit. After std::bad_alloc all is as it was.
+  void resize(std::size_t window, std::size_t n_vocab);
+  void push(Token token);  // an id outside [0, n_vocab) is ignored
   void clear();
   std::vector<Token> tokens() const;  // oldest first
 
