@@ -126,7 +126,7 @@ std::uint64_t decode_bytes(const Model& model) {
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.name == "position_embd.weight") continue;
     if (tensor.name.starts_with("token_embd.") && !tied) continue;
-    const bool is_expert = tensor.name.find("_exps.") != std::string_view::npos;
+    const bool is_expert = shape.n_expert > 0 && tensor.name.find("_exps.") != std::string_view::npos;
     n_bytes += is_expert ? tensor.n_bytes / shape.n_expert * shape.n_expert_used : tensor.n_bytes;
   }
   return n_bytes;

@@ -9,8 +9,8 @@
 
 namespace runnel {
 
-// Both take some tenths of a second and give the best of several passes, on the threads and with the kernels
-// of `settings`.
+// Both take half a second, with a large model to read a few seconds, and give the best of several passes, on
+// the threads and with the kernels of `settings`.
 
 // Bytes a second at which the model's weights can be read, each thread its part of them in order.
 Result<double> measure_read(const Model& model, const Settings& settings);

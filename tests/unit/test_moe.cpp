@@ -11,6 +11,7 @@
 
 #include "lib/moe.h"
 #include "lib/session.h"
+#include "lib/speed_limits.h"
 #include "tests/support/folder.h"
 #include "tests/support/model_weights.h"
 #include "tests/support/paths.h"
@@ -125,6 +126,20 @@ TEST(Routing, holds_in_a_model_that_computes_no_numbers) {
   ASSERT_TRUE(session) << session.error().message;
   EXPECT_TRUE((*session)->feed(std::vector<Token>(64, 5), nullptr, nullptr));
   EXPECT_TRUE(std::isnan((*session)->logits()[0]));
+}
+
+// Which is a tensor like others in a model without experts: nothing takes a share of it.
+TEST(Experts, that_no_model_asks_for_are_read_whole) {
+  const Folder folder;
+  ModelWeights weights = ModelWeights::read(demo_model());
+  weights.write(folder.file("without"), demo_model());
+  const std::string stray = "blk.0.ffn_down_exps.weight";
+  weights.tensors[stray] = {{16, 16, 1, 1}, 2, std::vector<float>(256, 1.0f)};
+  weights.order.push_back(stray);
+  weights.write(folder.file("with"), demo_model());
+  const auto without = Model::open(folder.file("without"), {}), with = Model::open(folder.file("with"), {});
+  ASSERT_TRUE(without && with);
+  EXPECT_EQ(decode_bytes(**with), decode_bytes(**without) + 256 * sizeof(float));
 }
 
 }  // namespace
