@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <optional>
 #include <thread>
 #include <vector>
 #if defined(_OPENMP)
@@ -22,31 +23,45 @@ void pause() noexcept {
 }
 
 #if defined(_OPENMP)
-// On the threads that OpenMP starts, and keeps. All signals but those of faults are for the host's threads:
-// one of them may hold a signal back while it is amid what the handler must not find halfway, and the signal
-// would come here instead.
-void leave_signals_to_host() noexcept {
-  thread_local bool left = false;
-  if (left) return;
-  left = true;
+// Signals that a thread of ours leaves to the host's threads: all but those of faults. One of the host's may
+// hold a signal back while it is amid what the handler must not find halfway, and the signal would come here
+// instead.
+void block_signals_of_host(sigset_t* before = nullptr) noexcept {
   sigset_t signals;
   sigfillset(&signals);
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
     sigdelset(&signals, fault);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  pthread_sigmask(SIG_BLOCK, &signals, before);
 }
+
+// On threads that OpenMP keeps, whoever they were started by.
+void leave_signals_to_host() noexcept {
+  thread_local bool left = false;
+  if (left) return;
+  left = true;
+  block_signals_of_host();
+}
+
+// While threads are started, which begin with what is blocked on the one that starts them.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() noexcept { block_signals_of_host(&before_); }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 // How many threads the system grants now, n at most: they are started, kept until all are there, and ended.
 std::size_t try_threads(std::size_t n) noexcept {
   std::vector<std::thread> threads;
   std::atomic<bool> end{false};
+  const SignalsBlocked blocked;
   try {
     threads.reserve(n);
-    while (threads.size() < n)
-      threads.emplace_back([&end] {
-        leave_signals_to_host();
-        end.wait(false);
-      });
+    while (threads.size() < n) threads.emplace_back([&end] { end.wait(false); });
   } catch (...) {  // std::system_error: no more threads; std::bad_alloc
   }
   end.store(true);
@@ -120,18 +135,23 @@ Range Thread::part(Range all, std::size_t multiple, std::size_t i, std::size_t n
 void Team::run_region(void (*work)(void* context, Thread& thread), void* context) noexcept {
   for (Pile& pile : piles_) pile.clear();
 #if defined(_OPENMP)
-  const int n_threads = static_cast<int>(obtainable(size()));
+  const std::size_t n_threads = obtainable(size());
+  const int wanted = static_cast<int>(n_threads);
   const int first_core = current_core();
-#pragma omp parallel num_threads(n_threads)
+  std::optional<SignalsBlocked> blocked;
+  if (n_threads > n_kept) blocked.emplace();
+#pragma omp parallel num_threads(wanted)
   {
     // A team of one is no parallel region to OpenMP: what is called from it (OpenBLAS) would start its own.
     omp_set_num_threads(1);
     Thread thread(barrier_, piles_.data(), static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
-    if (thread.index() == 0)
+    if (thread.index() == 0) {
       n_kept = thread.count();
-    else
+      blocked.reset();  // all threads are there
+    } else {
       leave_signals_to_host();
+    }
     start(thread, first_core);
     work(context, thread);
   }

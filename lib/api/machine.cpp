@@ -22,8 +22,25 @@ const char* runnel_isa_available(size_t i) {
 }
 
 const char* runnel_blas_core(void) { return blas_core(); }
-const char* runnel_blas_advice(void) { return blas_advice().c_str(); }
-int32_t runnel_default_threads(void) { return static_cast<int32_t>(performance_cores()); }
+
+// These find out at the first call, which takes memory; where there is none they know nothing yet.
+const char* runnel_blas_advice(void) {
+  const char* advice = "";
+  guard([&]() -> Result<void> {
+    advice = blas_advice().c_str();
+    return {};
+  });
+  return advice;
+}
+
+int32_t runnel_default_threads(void) {
+  std::size_t n_threads = 1;
+  guard([&]() -> Result<void> {
+    n_threads = performance_cores();
+    return {};
+  });
+  return static_cast<int32_t>(n_threads);
+}
 
 runnel_status runnel_measure_read(const runnel_model* model, const runnel_config* config,
                                   double* bytes_per_second) {
