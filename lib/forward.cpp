@@ -18,8 +18,10 @@ std::size_t widest(const Shape& shape) {
 
 std::size_t widest_hidden(const Shape& shape) { return std::max(shape.n_ff, shape.n_embd_attn()); }
 
-std::size_t rows_if(bool condition, const CacheSize& size) {
-  return condition ? static_cast<std::size_t>(size.batch) : 0;
+std::size_t batch_rows(const CacheSize& size) { return static_cast<std::size_t>(size.batch); }
+
+std::size_t expert_rows(const Model& model, const CacheSize& size) {
+  return model.shape().n_expert > 0 ? batch_rows(size) : 0;
 }
 
 }  // namespace
@@ -32,22 +34,21 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       attention_(model, kernels, size, n_threads),
       scratch_(n_threads, LinearScratch(model.weight_kinds(), kernels, widest(model.shape()))),
       last_hidden_(model.shape().n_embd),
-      shared_(model, kernels, rows_if(true, size)),
+      shared_(model, kernels, batch_rows(size)),
       own_(n_threads, Stream(model, kernels, 1)),
-      q_(rows_if(true, size), model.shape().n_embd_q()),
-      q_prefix_(rows_if(true, size), model.shape().n_embd_q()),
-      k_(rows_if(true, size), model.shape().n_embd_k()),
-      v_(rows_if(true, size), model.shape().n_embd_v()),
-      attended_(rows_if(true, size), model.shape().n_embd_attn()),
-      gate_(rows_if(true, size), model.shape().n_ff),
-      up_(rows_if(true, size), model.shape().n_ff),
-      expert_(rows_if(model.shape().n_expert > 0, size), model.shape().n_embd),
-      experts_out_(rows_if(model.shape().n_expert > 0, size), model.shape().n_embd),
-      router_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert),
-      routing_(rows_if(model.shape().n_expert > 0, size), model.shape().n_expert,
-               model.shape().n_expert_used),
-      angles_(rows_if(true, size), 2 * rope_.n_pairs()),
-      prefix_angles_(rows_if(true, size), 2 * rope_.n_pairs()),
+      q_(batch_rows(size), model.shape().n_embd_q()),
+      q_prefix_(batch_rows(size), model.shape().n_embd_q()),
+      k_(batch_rows(size), model.shape().n_embd_k()),
+      v_(batch_rows(size), model.shape().n_embd_v()),
+      attended_(batch_rows(size), model.shape().n_embd_attn()),
+      gate_(batch_rows(size), model.shape().n_ff),
+      up_(batch_rows(size), model.shape().n_ff),
+      expert_(expert_rows(model, size), model.shape().n_embd),
+      experts_out_(expert_rows(model, size), model.shape().n_embd),
+      router_(expert_rows(model, size), model.shape().n_expert),
+      routing_(expert_rows(model, size), model.shape().n_expert, model.shape().n_expert_used),
+      angles_(batch_rows(size), 2 * rope_.n_pairs()),
+      prefix_angles_(batch_rows(size), 2 * rope_.n_pairs()),
       logits_(n_logit_rows(model.shape(), static_cast<std::size_t>(size.batch)) * model.shape().n_vocab) {}
 
 Forward::Integers::Integers(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,

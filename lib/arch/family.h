@@ -41,6 +41,6 @@ RUNNEL_FAMILIES(X)
 }  // namespace families
 
 const Family* find_family(std::string_view name);  // null when unknown
-const char* family_names();                        // "gemma2, gpt2, ..." for messages
+const char* family_names();                        // "bloom, falcon, ..." for messages
 
 }  // namespace runnel
