@@ -9,7 +9,7 @@ namespace {
 
 // Scores are held for a run of keys at a time, in rows of so many.
 constexpr std::size_t score_stride = KeyRun::max;
-constexpr std::size_t tile_rows = 32;  // queries that share one pass over the keys
+constexpr std::size_t tile_queries = 32;  // queries that share one pass over the keys
 // A single token's keys are dealt to the threads in splits of so many slots of the ring, whatever the number
 // of threads: whole runs, which follow each other in memory. What each split leaves for the end is written
 // and read again, so there should be few.
@@ -34,7 +34,7 @@ std::vector<float> alibi_slopes(std::size_t n_head, float max_bias) {
 std::size_t n_splits(std::size_t n_slots) { return std::max<std::size_t>(1, divided_up(n_slots, split)); }
 
 std::size_t group_of(const Shape& shape) { return shape.n_head / shape.n_head_kv; }
-std::size_t max_rows_of(std::size_t group) { return std::max(group, tile_rows / group * group); }
+std::size_t max_rows_of(std::size_t group) { return std::max(group, tile_queries / group * group); }
 
 // Floats for the partial results of a split query.
 std::size_t n_partial(const Shape& shape, const CacheSize& size) {

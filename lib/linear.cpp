@@ -25,8 +25,9 @@ constexpr double piece_bytes = 512 * 1024;
 constexpr double packed_piece_bytes = 2 * piece_bytes;
 constexpr double max_pieces = 8;
 constexpr std::size_t max_times_read = 8;
-// Pieces are whole tiles: the most panels that any instruction set takes side by side.
-constexpr std::size_t tile_rows = 4 * simd::panel_rows;
+// Pieces are whole tiles: the most panels that any instruction set takes side by side. With one token
+// AVX2 takes three, and one is left over.
+constexpr std::size_t tile_outputs = 4 * simd::panel_rows;
 
 enum class Product { packed, few_tokens, floats, words, q8_0 };
 
@@ -169,7 +170,7 @@ SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const
       n_pieces += n_pieces_of(*w, n_tok) / static_cast<double>(n_threads);
     }
   }
-  work.piece_multiple = filled_up(tile_rows, work.multiple);
+  work.piece_multiple = filled_up(tile_outputs, work.multiple);
   work.n_pieces =
       std::max(work.n_pieces, static_cast<std::size_t>(std::min(std::ceil(n_pieces), max_pieces)));
   return work;

@@ -8,18 +8,19 @@ namespace {
 // Small enough that beside a block in panels the rows of the next one, which come from memory meanwhile, stay
 // in a core's L2 cache until they are packed.
 constexpr std::size_t block_codes = std::size_t{192} * 1024;
-constexpr std::size_t tile_rows = 2 * simd::panel_rows;  // whole tiles of the product on any instruction set
+constexpr std::size_t tile_outputs =
+    2 * simd::panel_rows;  // whole tiles of the product on any instruction set
 
 // How many rows of n_cols to take at a time, of n_rows.
 std::size_t block_rows(std::size_t n_rows, std::size_t n_cols) {
-  const std::size_t most = std::max(tile_rows, block_codes / n_cols / tile_rows * tile_rows);
-  return even_part(n_rows, most, tile_rows);
+  const std::size_t most = std::max(tile_outputs, block_codes / n_cols / tile_outputs * tile_outputs);
+  return even_part(n_rows, most, tile_outputs);
 }
 
 }  // namespace
 
 std::size_t q8_0_block_codes(std::size_t max_cols) noexcept {
-  return std::max(block_codes, tile_rows * max_cols);
+  return std::max(block_codes, tile_outputs * max_cols);
 }
 
 void q8_0_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,

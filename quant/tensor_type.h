@@ -14,8 +14,8 @@ struct TypeInfo {
   const char* name;        // as GGUF tools print it: "F32", "Q8_0"
   std::size_t block_size;  // elements a block; a row holds whole blocks
   std::size_t block_bytes;
-  // Scalar reference codec of n elements, n a multiple of block_size; null where a type holds no weights
-  // (i32).
+  // Scalar reference codec of n elements, n a multiple of block_size; null where a type by itself holds no
+  // weights (i32, and i8, whose scales are another tensor).
   void (*decode)(float* out, const void* in, std::size_t n) noexcept;
   void (*encode)(void* out, const float* in, std::size_t n) noexcept;
 };

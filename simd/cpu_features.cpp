@@ -46,8 +46,17 @@ std::uint32_t read_xcr0() noexcept {
   return low;
 }
 
+// What the rows of kernels that are built need (simd/dispatch.cpp).
+constexpr std::uint32_t needed_features = no_cpu_feature
+#define RUNNEL_ISA_ROW(name, needs) | (needs)
+#include "simd/isa_table.inc"
+#undef RUNNEL_ISA_ROW
+    ;
+
 // Linux lets a process use the tile registers once it has asked for them (Documentation/arch/x86/xstate.rst).
+// From then on it needs larger stacks for signals: nobody asks who does not use them.
 bool os_grants_tiles() noexcept {
+  if constexpr ((needed_features & cpu_amx_int8) == 0) return false;
 #if defined(__linux__)
   constexpr long arch_req_xcomp_perm = 0x1023, xfeature_xtiledata = 18;
   return syscall(SYS_arch_prctl, arch_req_xcomp_perm, xfeature_xtiledata) == 0;

@@ -133,9 +133,9 @@ constexpr size_t panel_block_cols = 512;
      exp(old *max - m), by which what was mixed so far is to be scaled. *max starts at -infinity, *sum at 0; a         \
      score of -infinity is a masked key (s[j] = 0). All masked so far: s = 0, *max stays, returns 1. */                \
   X(softmax_step, float,  (float* s, size_t n, float* max, float* sum))                                                \
-  /* y = x / sqrt(mean(x^2) + eps) * gain;  gain: [n] */                                                               \
+  /* y = x / sqrt(mean(x^2) + eps) * gain;  gain: [n]. y may be x */                                                   \
   X(rms_norm,     void,   (float* y, const float* x, const float* gain, size_t n, float eps))                          \
-  /* y = (x - mean) / sqrt(var + eps) * gain + bias;  gain: [n], bias: [n] or null (zeros) */                          \
+  /* y = (x - mean) / sqrt(var + eps) * gain + bias;  gain: [n], bias: [n] or null (zeros). y may be x */              \
   X(layer_norm,   void,   (float* y, const float* x, const float* gain, const float* bias, size_t n, float eps))       \
   /* rotate pairs in place: (x[2i], x[2i+1]), or (x[i], x[i + n_pairs]); cos, sin: [n_pairs] */                        \
   X(rope_adjacent, void,  (float* x, const float* cos, const float* sin, size_t n_pairs))                              \

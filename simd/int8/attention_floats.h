@@ -1,4 +1,5 @@
-// Attention over int8 keys and values as floats: on ARM without dot products of bytes.
+// Attention over int8 keys and values as floats: on ARM without dot products of bytes, and what others take
+// from it.
 #pragma once
 #include "simd/int8/cached.h"
 

@@ -9,12 +9,13 @@
 //     static constexpr size_t tile_panels, tile_tokens;  // what fills the registers
 //     static constexpr size_t decode_panels;             // read side by side for a single token
 //     static constexpr size_t decode_ahead;              // bytes that it asks for ahead; 0: it does not
-//     static constexpr Cache streams_few_to;             // for a few tokens block() takes a StreamedBlock
+//     static constexpr Cache streams_few_to;             // none: block() is only called with a BlockI8
 //     static constexpr bool reads_split;                 // of the activations, not their codes
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
 //     // on of panel p, as floats.
-//     template <size_t n_panels, size_t n_tok, class Steps, class Take>
-//     static void block(const BlockI8& block, Steps n_steps, Take take) noexcept;
+//     // Block: BlockI8, or for a few tokens StreamedBlock.
+//     template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
+//     static void block(const Block& block, Steps n_steps, Take take) noexcept;
 //     // May be missing. Adds blocks of the tile to y, whole groups of them, from its first on; returns the
 //     // block where it stopped.
 //     template <class Groups, size_t n_panels, size_t n_tok>
@@ -344,7 +345,9 @@ template <class Dot>
 struct Streamed : Dot {
   template <size_t n_panels, size_t n_tok, class Steps, class Take>
   static void block(const BlockI8& block, Steps n_steps, Take take) noexcept {
-    Dot::template block<n_panels, n_tok>(StreamedBlock<Dot::streams_few_to>{block}, n_steps, take);
+    using Block = StreamedBlock<Dot::streams_few_to>;  // named, so that a Dot that only takes plain ones does
+                                                       // not compile
+    Dot::template block<n_panels, n_tok, Block>(Block{block}, n_steps, take);
   }
 };
 template <class Dot>

@@ -4,7 +4,10 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 namespace runnel::simd::amx_tiles {
 
@@ -16,12 +19,32 @@ struct Shapes {
 inline thread_local Shapes shapes;
 inline thread_local std::uint8_t tiles[8][16][64];
 
+// A processor raises an exception there.
+inline void require(bool is_valid, const char* what) {
+  if (is_valid) return;
+  std::fprintf(stderr, "AMX: %s\n", what);
+  std::abort();
+}
+
 inline void load_shapes(const void* from) {
   std::memcpy(&shapes, from, sizeof shapes);
+  require(shapes.palette == 1, "palette");
+  for (int tile = 0; tile < 16; ++tile) {
+    require(shapes.rows[tile] <= 16 && shapes.row_bytes[tile] <= 64, "a tile beyond 16 rows of 64 bytes");
+    require((shapes.rows[tile] == 0) == (shapes.row_bytes[tile] == 0), "half a tile's shape");
+    require(tile < 8 || shapes.rows[tile] == 0, "more than 8 tiles");
+  }
   std::memset(tiles, 0, sizeof tiles);
 }
 
-inline void zero(int tile) { std::memset(tiles[tile], 0, sizeof tiles[tile]); }
+inline void release() { std::memset(&shapes, 0, sizeof shapes); }
+
+inline void require_shape(int tile) { require(shapes.rows[tile] != 0, "a tile without a shape"); }
+
+inline void zero(int tile) {
+  require_shape(tile);
+  std::memset(tiles[tile], 0, sizeof tiles[tile]);
+}
 
 inline void load(int tile, const void* from, std::size_t stride) {
   zero(tile);
@@ -30,12 +53,18 @@ inline void load(int tile, const void* from, std::size_t stride) {
 }
 
 inline void store(int tile, void* to, std::size_t stride) {
+  require_shape(tile);
   for (std::size_t r = 0; r < shapes.rows[tile]; ++r)
     std::memcpy(static_cast<std::uint8_t*>(to) + r * stride, tiles[tile][r], shapes.row_bytes[tile]);
 }
 
 // sum[m][n] += a[m][4 k + i] b[k][4 n + i], signed bytes
 inline void dot(int sum, int a, int b) {
+  for (const int tile : {sum, a, b}) require_shape(tile);
+  require(sum != a && sum != b && a != b, "the same tile twice");
+  require(shapes.rows[a] == shapes.rows[sum] && shapes.row_bytes[b] == shapes.row_bytes[sum] &&
+              shapes.row_bytes[a] == 4 * shapes.rows[b],
+          "shapes that do not fit");
   for (std::size_t m = 0; m < shapes.rows[sum]; ++m) {
     for (std::size_t n = 0; n < shapes.row_bytes[sum] / 4u; ++n) {
       std::int32_t total = 0;
@@ -62,6 +91,6 @@ inline void dot(int sum, int a, int b) {
 #define _tile_dpbssd(sum, a, b) runnel::simd::amx_tiles::dot(sum, a, b)
 #define _tile_loadconfig(from) runnel::simd::amx_tiles::load_shapes(from)
 #define _tile_loadd(tile, from, stride) runnel::simd::amx_tiles::load(tile, from, stride)
-#define _tile_release() static_cast<void>(0)
+#define _tile_release() runnel::simd::amx_tiles::release()
 #define _tile_stored(tile, to, stride) runnel::simd::amx_tiles::store(tile, to, stride)
 #define _tile_zero(tile) runnel::simd::amx_tiles::zero(tile)

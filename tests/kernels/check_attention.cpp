@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "tests/kernels/kcheck.h"
 
@@ -43,15 +44,9 @@ double factor_tolerance(const float* factors, std::size_t n) {
   return together<Format> == 1 ? 0.0 : rounding_tolerance(factors, n);
 }
 
-constexpr float untouched = 12345.0f;  // between the rows of a result
-
 struct AttentionCase {
   std::size_t n_q, n_k, dim;
 };
-
-std::size_t extent(std::size_t n, std::size_t stride, std::size_t length) {
-  return n == 0 ? 0 : (n - 1) * stride + length;
-}
 
 // Every shape around the tiles' edges, and some as models have them.
 template <class F>
@@ -168,6 +163,47 @@ void check_mix(Fn fn, Report& report) {
   });
 }
 
+// Sums at their largest: all factors and all bytes have the same sign, and are as large as they can be.
+void check_scores_of_extremes(const Kernels& kernels, Report& report) {
+  for (const std::size_t dim : Sizes{256, 1024}) {
+    for (const int byte : {127, -128}) {
+      for (const float q : {3.0f, -3.0f}) {
+        for (const std::size_t n_q : Sizes{1, 8}) {
+          const std::vector<float> queries(n_q * dim, q), scales(block_keys, 1.0f);
+          const std::vector<std::int8_t> keys(block_keys * dim, static_cast<std::int8_t>(byte));
+          std::vector<float> s(n_q * block_keys);
+          kernels.scores_i8(s.data(), block_keys, queries.data(), dim, n_q, keys.data(), scales.data(), 1,
+                            dim);
+          const double expected = static_cast<double>(q) * byte * static_cast<double>(dim);
+          for (const float score : s)
+            report.near(static_cast<double>(score), expected, std::fabs(expected) * 1e-5, "extremes, dim %zu",
+                        dim);
+        }
+      }
+    }
+  }
+}
+
+void check_mix_of_extremes(const Kernels& kernels, Report& report) {
+  constexpr std::size_t dim = 64;
+  for (const std::size_t n_k : Sizes{256, 1024}) {
+    for (const int byte : {127, -128}) {
+      for (const float p : {0.75f, -0.75f}) {
+        for (const std::size_t n_q : Sizes{1, 8}) {
+          const std::vector<float> weights(n_q * n_k, p);
+          const std::vector<std::int8_t> values(n_k * dim, static_cast<std::int8_t>(byte));
+          std::vector<float> y(n_q * dim);
+          kernels.mix_i8(y.data(), dim, weights.data(), n_k, n_q, values.data(), n_k, dim);
+          const double expected = static_cast<double>(p) * byte * static_cast<double>(n_k);
+          for (const float sum : y)
+            report.near(static_cast<double>(sum), expected, std::fabs(expected) * 1e-5, "extremes, %zu keys",
+                        n_k);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void check_scores_f32(const Kernels& kernels, Report& report) {
@@ -188,8 +224,12 @@ void check_scores_f16(const Kernels& kernels, Report& report) {
 }
 void check_scores_i8(const Kernels& kernels, Report& report) {
   check_scores<FormatI8, true>(kernels.scores_i8, report);
+  check_scores_of_extremes(kernels, report);
 }
-void check_mix_i8(const Kernels& kernels, Report& report) { check_mix<FormatI8>(kernels.mix_i8, report); }
+void check_mix_i8(const Kernels& kernels, Report& report) {
+  check_mix<FormatI8>(kernels.mix_i8, report);
+  check_mix_of_extremes(kernels, report);
+}
 
 void check_unasked_i8(const Kernels& kernels, Report& report) {
   for (const std::size_t n : Sizes{0, 1, 63, 64, 16384}) {

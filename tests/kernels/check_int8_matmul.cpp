@@ -227,10 +227,10 @@ void check_case(const Kernels& kernels, const Case& c, Codes codes, Random& rand
 }
 
 // A poisoned token has NaN everywhere, its neighbours are as ever.
-void check_poisoned(const Kernels& kernels, VariantI8 variant, Random& random, Report& report) {
+void check_poisoned(const Kernels& kernels, VariantI8 variant, std::size_t n_tok, Random& random,
+                    Report& report) {
   constexpr std::size_t n_rows = 37;
   constexpr std::size_t n_cols = 300;
-  constexpr std::size_t n_tok = 3;
   Operands o(kernels, {variant, n_rows, n_cols, n_tok}, Codes::all, random);
   std::vector<float> x(n_cols * n_tok, 0.5f);
   x[n_cols + 7] = std::numeric_limits<float>::infinity();
@@ -272,6 +272,7 @@ void check_matmul_i8(const Kernels& kernels, Report& report) {
     for (const Codes codes : {Codes::extremes, Codes::most_negative}) {
       for (const std::size_t n_cols : Sizes{1, 4, 31, 32, 33, 160, 257})
         check_case(kernels, {variant, 34, n_cols, 9}, codes, random, report);
+      check_case(kernels, {variant, 34, 160, 37}, codes, random, report);  // in tiles of any instruction set
     }
     for (const std::size_t n_cols : Sizes{508, 512, 516, 1023, 1024, 1025, 1100})
       check_case(kernels, {variant, 35, n_cols, 13}, Codes::all, random, report);
@@ -283,7 +284,7 @@ void check_matmul_i8(const Kernels& kernels, Report& report) {
       check_case(kernels, {variant, n_rows, 1100, 1}, Codes::all, random, report);
     check_case(kernels, {variant, 18, 5000, 130}, Codes::all, random,
                report);  // more tokens than stay in the L2 cache
-    check_poisoned(kernels, variant, random, report);
+    for (const std::size_t n_tok : Sizes{3, 37}) check_poisoned(kernels, variant, n_tok, random, report);
   }
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -44,6 +45,10 @@ void check_rms_norm(const Kernels& kernels, Report& report) {
     const double root = std::sqrt(mean_square_from(x, 0.0) + static_cast<double>(eps));
     kernels.rms_norm(y.data(), x.data(), gain.data(), n, eps);
     report.expect(y.intact(), "n = %zu wrote before y", n);
+    Guarded<float> own(n);
+    std::copy(x.begin(), x.end(), own.begin());
+    kernels.rms_norm(own.data(), own.data(), gain.data(), n, eps);
+    report.expect(same_bits(own.data(), y.data(), n), "n = %zu: differs in place", n);
     for (std::size_t i = 0; i < n; ++i) {
       const double expected = static_cast<double>(x[i]) / root * static_cast<double>(gain[i]);
       report.near(static_cast<double>(y[i]), expected, tolerance * std::fabs(expected) + 1e-43,
@@ -62,8 +67,13 @@ void check_layer_norm(const Kernels& kernels, Report& report) {
     const double mean = mean_of(x);
     const double root = std::sqrt(mean_square_from(x, mean) + static_cast<double>(eps));
     for (const bool has_bias : {true, false}) {
-      kernels.layer_norm(y.data(), x.data(), gain.data(), has_bias ? bias.data() : nullptr, n, eps);
+      const float* const b_or_null = has_bias ? bias.data() : nullptr;
+      kernels.layer_norm(y.data(), x.data(), gain.data(), b_or_null, n, eps);
       report.expect(y.intact(), "n = %zu wrote before y", n);
+      Guarded<float> own(n);
+      std::copy(x.begin(), x.end(), own.begin());
+      kernels.layer_norm(own.data(), own.data(), gain.data(), b_or_null, n, eps);
+      report.expect(same_bits(own.data(), y.data(), n), "n = %zu: differs in place", n);
       for (std::size_t i = 0; i < n; ++i) {
         const auto g = static_cast<double>(gain[i]);
         const double b = has_bias ? static_cast<double>(bias[i]) : 0.0;
