@@ -202,6 +202,8 @@ int talk_on_terminal(Conversation& chat, bool for_ever) {
       }
     } catch (const Failure& failure) {
       write_note(failure.what());
+    } catch (const UsageError& error) {
+      write_note(error.what());
     }
     stopped_before = interrupted();
   }

@@ -231,6 +231,7 @@ int run_chunks(const PerplexityOptions& options, const runnel_model* model, cons
 int run_perplexity(const PerplexityOptions& options) {
   check_modes(options);
   refuse_same_file(options.svg, options.model, "model");
+  if (options.text.file != "-") refuse_same_file(options.svg, options.text.file, "text");
   const Config config = options.settings.config();
   if (!options.is_stream()) {
     set_setting(config.get(), "sinks", "0");

@@ -40,6 +40,7 @@ std::int64_t file_bytes(const std::string& path) {
 int run_quantize(const QuantizeOptions& options) {
   const Config config = options.settings.config();
   refuse_same_file(options.out, options.in, "model");
+  if (options.calibrate != "-") refuse_same_file(options.out, options.calibrate, "calibration text");
   if (!options.calibrate.empty() && options.type != "i8") throw UsageError("--calibrate goes with --type i8");
   const std::string calibration = options.calibrate.empty() ? std::string() : read_text(options.calibrate);
   if (!options.calibrate.empty() && calibration.empty())

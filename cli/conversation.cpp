@@ -8,6 +8,7 @@
 #include "console.h"
 #include "errors.h"
 #include "interrupt.h"
+#include "output_file.h"
 #include "session_notes.h"
 #include "settings.h"
 
@@ -132,6 +133,8 @@ std::int64_t Conversation::pin(std::string_view text) {
 void Conversation::save(const std::string& path) {
   const std::string& to = path.empty() ? options_.session_path : path;
   if (to.empty()) throw Failure("name the file to save to, as in /save evening.session");
+  refuse_same_file(to, options_.model_path, "model");
+  refuse_same_file(to, options_.transcript_path, "transcript");
   check(runnel_chat_save(chat_.get(), to.c_str()));
 }
 

@@ -35,7 +35,7 @@ class Conversation {
   std::int64_t pin(std::string_view text);
   void set(const std::string& name, const std::string& value);
 
-  // An empty path: the session's own, if it has one.
+  // An empty path: the session's own, if it has one. UsageError where that is the model or the transcript.
   void save(const std::string& path);
   void load(const std::string& path);
   bool has_session() const { return !options_.session_path.empty(); }

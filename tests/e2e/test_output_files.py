@@ -12,9 +12,9 @@ class OutputFiles(e2e.TestCase):
     def model(self):
         return self.write("model.gguf", e2e.DEMO.read_bytes())
 
-    def refused(self, path, *arguments):
+    def refused(self, path, *arguments, what="model"):
         before = path.read_bytes()
-        self.fail_cleanly(*arguments, stdin=b"Hello\n", code=2, naming="is the model too")
+        self.fail_cleanly(*arguments, stdin=b"Hello\n", code=2, naming=f"is the {what} too")
         self.assertEqual(path.read_bytes(), before)
 
     def test_the_model_is_not_written_to(self):
@@ -26,6 +26,12 @@ class OutputFiles(e2e.TestCase):
             self.refused(model, "chat", model, "--transcript", name)
             self.refused(model, "chat", model, "--session", name)
             self.refused(model, "perplexity", model, "-p", "Hello " * 40, "--compare", "--window", 8, "--svg", name)
+
+    def test_a_text_that_is_read_is_not_written_to(self):
+        text = self.write("text", b"Where would you like to eat? " * 100)
+        self.refused(text, "quantize", e2e.DEMO, text, "--calibrate", text, what="calibration text")
+        compare = ("perplexity", e2e.DEMO, "-f", text, "--compare", "--window", 8)
+        self.refused(text, *compare, "--svg", text, what="text")
 
     def test_a_session_is_no_transcript(self):
         path = self.folder / "talk"

@@ -341,6 +341,19 @@ class TerminalChat(e2e.TestCase):
         self.assertGreater(kept.stat().st_size, 10000)  # kept as it was when the chat was left
         self.goes_on_from(kept)
 
+    def test_a_session_is_not_saved_over_the_model_or_the_transcript(self):
+        model, talk = self.write("model.gguf", e2e.DEMO.read_bytes()), self.folder / "talk.txt"
+        terminal = self.start(str(model), "--transcript", str(talk))
+        terminal.type(f"/save {model}\n")
+        terminal.expect("is the model too")
+        terminal.type(f"/save {talk}\n")
+        terminal.expect("is the transcript too")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertEqual(model.read_bytes(), e2e.DEMO.read_bytes())
+        self.assertEqual(talk.read_bytes(), b"")
+
     def test_a_session_is_kept_when_the_terminal_goes(self):
         kept = self.folder / "kept.session"
         terminal = self.start("--greedy", "--session", str(kept))
