@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "errors.h"
+#include "interrupt.h"
 
 namespace cli {
 
@@ -37,10 +38,18 @@ void set_locale() {
   if (MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
+// Not through stdio, which drops what it holds when a signal comes while it waits for the reader. Ctrl-C
+// stops the making of more; what was made waits on.
 void write_out(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
-  if (errno == EPIPE) throw ReaderGone{};
-  throw Failure(std::string("cannot write to standard output: ") + std::strerror(errno));
+  std::fflush(stdout);  // what the line editor left there comes first
+  while (!text.empty()) {
+    const ssize_t n_written = write(STDOUT_FILENO, text.data(), text.size());
+    if (n_written < 0 && errno == EPIPE) throw ReaderGone{};
+    if (n_written < 0 && errno != EINTR)
+      throw Failure(std::string("cannot write to standard output: ") + std::strerror(errno));
+    if (n_written > 0) text.remove_prefix(static_cast<std::size_t>(n_written));
+    if (!text.empty() && is_pressed_to_end()) throw Interrupted{};
+  }
 }
 
 namespace {

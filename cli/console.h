@@ -19,7 +19,7 @@ void open_standard_files();
 void set_locale();
 
 // Writes to standard output at once. Throws ReaderGone when the reader has closed it, Failure when it cannot
-// be written (a full disk).
+// be written (a full disk), Interrupted when the reader takes nothing and someone presses for the end.
 void write_out(std::string_view text);
 
 // The same for text of a model: on a terminal, control characters other than newline and tab are left out, so

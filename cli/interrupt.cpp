@@ -101,6 +101,8 @@ void set_last_words(const char* text) { last_words.store(text); }
 
 bool interrupted() { return n_interrupts.load() > 0 || asked_to_end(); }
 
+bool is_pressed_to_end() { return n_interrupts.load() > 1 || asked_to_end(); }
+
 bool asked_to_end() { return end_signal.load() != 0; }
 
 int exit_code_of_interrupt() { return asked_to_end() ? 128 + end_signal.load() : exit_interrupted; }

@@ -20,6 +20,10 @@ bool interrupted();
 void clear_interrupt();
 bool asked_to_end();
 
+// Whether what waits for something outside should give it up: Ctrl-C came twice since the last clear, or the
+// program was asked to end.
+bool is_pressed_to_end();
+
 // What to end with after that: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, as shells have it.
 int exit_code_of_interrupt();
 

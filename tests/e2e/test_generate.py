@@ -1,8 +1,12 @@
 """runnel generate: exactly the prompt and the text."""
 
+import fcntl
 import json
 import signal
+import struct
 import subprocess
+import termios
+import time
 
 import e2e
 
@@ -87,6 +91,52 @@ class Generate(e2e.TestCase):
         self.assertTrue((start + rest).startswith(b"It was"))
         (start + rest).decode("utf-8")  # whole characters only
         self.assertIn(b"stopped", notes)
+
+    def stuck(self, *arguments):
+        """The program at work, held up by a reader that takes nothing."""
+        process = e2e.start(*arguments)
+        self.addCleanup(process.kill)
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        process.stdin.write(b"Hello!\n")
+        process.stdin.close()
+        process.stdin = None
+        n_waiting, end = 0, time.monotonic() + 60
+        while n_waiting < 4000 and time.monotonic() < end:
+            time.sleep(0.2)
+            n_waiting = struct.unpack("i", fcntl.ioctl(process.stdout, termios.FIONREAD, b"\0" * 4))[0]
+        time.sleep(0.3)
+        return process
+
+    def test_ctrl_c_while_the_reader_waits_loses_nothing(self):
+        flags = ("generate", e2e.DEMO, "-p", "It was", "--greedy", "--ignore-eos", "-t", 1)
+        with self.stuck(*flags, "-n", -1) as process:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            self.assertIsNone(process.poll())
+            text, notes = process.communicate(timeout=e2e.TIMEOUT_S)
+        self.assertEqual(process.returncode, 130, notes)
+        self.assertIn(b"stopped", notes)
+        self.assertGreater(len(text), 4000)
+        self.assertTrue(self.succeed(*flags, "-n", len(text)).out.startswith(text[:-1]))
+
+    def test_ctrl_c_twice_while_the_reader_waits(self):
+        with self.stuck("generate", e2e.DEMO, "-p", "It was", "-n", -1) as process:
+            while process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.2)
+            self.assertEqual(process.returncode, 130)
+
+    def test_a_chat_is_kept_while_the_reader_waits(self):
+        session = self.folder / "evening.session"
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.stuck("chat", "--forever", "--session", session) as process:
+                made = session.stat().st_size
+                while process.poll() is None:
+                    process.send_signal(number)
+                    time.sleep(0.2)
+                self.assertEqual(process.returncode, 128 + number)
+            self.assertGreater(session.stat().st_size, made)
+            session.unlink()
 
     def test_a_reader_that_leaves(self):
         with e2e.start("generate", e2e.DEMO, "-p", "It was", "-n", -1, stdin=subprocess.DEVNULL) as process:
