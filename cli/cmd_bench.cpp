@@ -135,7 +135,7 @@ void add_count(CLI::App& command, const char* names, std::int64_t& value, std::i
   constexpr std::int64_t most = 1 << 24;
   command.add_option(names, value, help + "; default " + std::to_string(value))
       ->type_name("N")
-      ->check(whole_number(least, most));
+      ->transform(whole_number(least, most));
 }
 
 std::string check_thread_list(const std::string& text) {

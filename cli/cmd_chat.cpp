@@ -268,7 +268,7 @@ void add_chat(CLI::App& app, Run& run) {
       .add_option("-n,--n-tokens", conversation.n_tokens,
                   "most tokens of an answer; -1: until the model ends it; default -1")
       ->type_name("N")
-      ->check(whole_number(-1, most_tokens));
+      ->transform(whole_number(-1, most_tokens));
   command.add_flag("--forever", conversation.for_ever,
                    "after an answer the model goes on by itself until Ctrl-C; with --greedy or a low --temp "
                    "it may fall into a loop, which --frequency-penalty 0.2 --penalty-window 512 prevents");

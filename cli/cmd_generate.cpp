@@ -126,7 +126,7 @@ void add_generate(CLI::App& app, Run& run) {
   options->prompt.add_to(command, "the text to continue");
   command.add_option("-n,--n-tokens", options->n_tokens, "tokens to generate; -1: without end; default 256")
       ->type_name("N")
-      ->check(whole_number(-1, most_tokens));
+      ->transform(whole_number(-1, most_tokens));
   options->tokens.add_to(command);
   command.add_flag("-q,--quiet", options->quiet, "no statistics on standard error");
   command.add_flag("--json", options->json,

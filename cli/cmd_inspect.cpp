@@ -282,7 +282,7 @@ void add_inspect(CLI::App& app, Run& run) {
       ->check(named());
   command
       .add_option("--max-tokens", options->max_tokens, "read only so many tokens of the text; default 512")
-      ->check(whole_number(2, 1 << 20))
+      ->transform(whole_number(2, 1 << 20))
       ->type_name("N");
   command
       .add_option("--ratio", options->ratio, "how many times the median stands out, 2 or more; default 30")

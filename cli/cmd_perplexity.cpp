@@ -248,7 +248,7 @@ int run_perplexity(const PerplexityOptions& options) {
 
 CLI::Option* add_count(CLI::App& command, const char* names, std::int64_t& value, std::int64_t least,
                        std::int64_t most, const char* help) {
-  return command.add_option(names, value, help)->type_name("N")->check(whole_number(least, most));
+  return command.add_option(names, value, help)->type_name("N")->transform(whole_number(least, most));
 }
 
 // --stream, --compare and what goes with them: neither is in chunks.

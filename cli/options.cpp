@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "console.h"
@@ -240,15 +241,17 @@ CLI::Validator named() {
 
 namespace {
 
-// Not NaN, which lies in no range.
+// Not NaN, which lies in no range. Whole numbers lose the zeros before them, which CLI11 takes for octal.
 template <class Number>
 CLI::Validator in_range(Number low, Number high, const std::string& expected) {
-  const auto validate = [low, high, expected](const std::string& text) -> std::string {
+  const auto validate = [low, high, expected](std::string& text) -> std::string {
     Number value = 0;
     const char* end = text.data() + text.size();
     const auto [stop, status] = std::from_chars(text.data(), end, value);
-    if (status == std::errc{} && stop == end && value >= low && value <= high) return {};
-    return "expected " + expected + ", got \"" + text.substr(0, 40) + "\"";
+    if (status != std::errc{} || stop != end || !(value >= low && value <= high))
+      return "expected " + expected + ", got \"" + text.substr(0, 40) + "\"";
+    if constexpr (std::is_integral_v<Number>) text = std::to_string(value);
+    return {};
   };
   return CLI::Validator(validate, "");
 }

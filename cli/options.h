@@ -92,7 +92,8 @@ CLI::Validator named();
 // Checks that it is one of these.
 CLI::Validator one_of(std::vector<std::string> names);
 
-// Check an option's value; the limits are inclusive.
+// Check an option's value; the limits are inclusive. Those of whole numbers are given to transform(), not to
+// check(): they rewrite what CLI11 would not read in decimal.
 CLI::Validator whole_number(std::int64_t low, std::int64_t high);
 CLI::Validator unsigned_64();  // a whole number of 64 bits
 CLI::Validator number(double low, double high);

@@ -22,7 +22,7 @@ void SyntheticOptions::add_to(CLI::App& command) {
       command.add_option("--seed", store, "of the random weights; 0 to 18446744073709551615; default 0")
           ->type_name("N")
           ->expected(1)
-          ->check(unsigned_64());
+          ->transform(unsigned_64());
 }
 
 Model make_model(const SyntheticOptions& options, const runnel_config* config) {

@@ -1,5 +1,6 @@
 """Bad input: one clear line, an exit code other than 0, never a signal."""
 
+import json
 import os
 import struct
 import subprocess
@@ -86,6 +87,20 @@ class BadFlags(e2e.TestCase):
             self.bad("perplexity", e2e.DEMO, "-p", "Hello", "-c", number, naming="--chunk")
         for number in ("-1", "0", "99999999999999999999", "abc"):
             self.bad("perplexity", e2e.DEMO, "-p", "Hello", "--chunks", number, naming="--chunks")
+
+    def test_whole_numbers_are_decimal(self):
+        report = self.succeed("generate", e2e.DEMO, "-p", "x", "-n", "010", "--ignore-eos", "--json").out
+        self.assertEqual(json.loads(report)["generated_tokens"], 10)
+        report = self.perplexity(e2e.DEMO, "-p", "Hello " * 40, "-c", "09", "--score-from", "08", "--chunks", "02")
+        self.assertEqual((report["chunk"], report["n_scored"]), (9, 2))
+        report = self.succeed("inspect", "-p", "Hello " * 40, "--max-tokens", "010", "--json").out
+        self.assertEqual(json.loads(report)["n_tokens"], 10)
+        models = [self.folder / seed for seed in ("010", "10", "8")]
+        for path in models:
+            self.succeed("synth", "--shape", "stories260k", "--seed", path.name, path)
+        decimal, same, octal = [path.read_bytes() for path in models]
+        self.assertEqual(decimal, same)
+        self.assertNotEqual(decimal, octal)
 
     def test_huge_windows_need_memory_or_fail(self):
         for flags in (("--window", "16777216"), ("--sinks", "1048576", "--window", "16777216"), ("--batch", "65536")):
