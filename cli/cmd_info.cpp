@@ -87,6 +87,16 @@ Json tensor_report(const runnel_model* model, std::size_t i) {
           {"bytes", runnel_model_tensor_bytes(model, i)}};
 }
 
+// Appended, where the object would compare each key with all before it: the library refuses a file that has
+// one twice.
+Json metadata_report(const runnel_model* model) {
+  Json report = Json::object();
+  auto& entries = report.get_ref<Json::object_t&>();
+  for (std::size_t i = 0; const char* key = runnel_model_meta_key(model, i); ++i)
+    entries.emplace_back(key, runnel_model_meta_value(model, i));
+  return report;
+}
+
 Json session_report(const runnel_model* model, const runnel_config* config) {
   std::int64_t cache_bytes = 0, scratch_bytes = 0;
   check(runnel_model_session_bytes(model, config, &cache_bytes, &scratch_bytes));
@@ -114,10 +124,7 @@ Json model_report(const runnel_model* model, const std::string& path, const runn
     out["session"] = session_report(model, config);
   }
   if (!all) return out;
-  out["metadata"] = Json::object();
-  for (std::size_t i = 0; const char* key = runnel_model_meta_key(model, i); ++i) {
-    out["metadata"][key] = runnel_model_meta_value(model, i);
-  }
+  out["metadata"] = metadata_report(model);
   out["tensors"] = Json::array();
   for (std::size_t i = 0; runnel_model_tensor_name(model, i); ++i) {
     out["tensors"].push_back(tensor_report(model, i));

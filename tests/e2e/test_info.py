@@ -2,6 +2,8 @@
 
 import json
 import re
+import struct
+import time
 
 import e2e
 
@@ -44,6 +46,19 @@ class Info(e2e.TestCase):
         text = self.succeed("info", "--all").out.decode()
         for word in ("kernels", "OpenBLAS", "threads", "llama", "F16", "cache", "token_embd.weight"):
             self.assertIn(word, text)
+
+    def test_many_keys(self):
+        n_keys = 200_000  # of 20 bytes, so that the weights stay aligned
+        names = [b"k%06d" % i for i in range(n_keys)]
+        data = e2e.DEMO.read_bytes()
+        n_own = struct.unpack_from("<Q", data, 16)[0]
+        keys = b"".join(struct.pack("<Q7sIB", 7, name, 0, 1) for name in names)
+        path = self.write("keys.gguf", data[:16] + struct.pack("<Q", n_own + n_keys) + keys + data[24:])
+        start = time.monotonic()
+        metadata = json.loads(self.succeed("info", path, "--json", "--all").out)["model"]["metadata"]
+        self.assertLess(time.monotonic() - start, 15)
+        self.assertEqual(list(metadata)[:n_keys], [name.decode() for name in names])
+        self.assertEqual(len(metadata), n_keys + n_own)
 
     def test_a_vocabulary_alone(self):
         report = json.loads(self.succeed("info", e2e.shared("tokenizers/ggml-vocab-gpt-2.gguf"), "--json").out)
