@@ -108,8 +108,8 @@ runnel_finish Conversation::go_on() {
 }
 
 void Conversation::start(std::string_view system) {
-  options_.system = system;
   check(runnel_chat_system(chat_.get(), system.data(), system.size()));
+  options_.system = system;
   transcript_.remark("the conversation starts over; system prompt: " + options_.system);
 }
 
@@ -123,9 +123,12 @@ std::int64_t Conversation::pin(std::string_view text) {
   const StopSession stop_on_interrupt(session_.get());
   const std::int64_t before = stat(RUNNEL_STAT_FED_TOKENS);
   const runnel_status status = runnel_chat_pin(chat_.get(), text.data(), text.size());
-  if (status == RUNNEL_STOPPED) throw Failure("stopped before all was read again: the conversation is empty");
+  options_.system = runnel_chat_system_prompt(chat_.get());  // the new one too when reading was stopped
+  if (status == RUNNEL_STOPPED) {
+    transcript_.remark("the conversation starts over; pinned: " + std::string(text));
+    throw Failure("stopped before all was read again: the text is pinned, and the conversation is empty");
+  }
   check(status);
-  options_.system = runnel_chat_system_prompt(chat_.get());
   transcript_.remark("pinned: " + std::string(text));
   return std::max<std::int64_t>(0, stat(RUNNEL_STAT_FED_TOKENS) - before);
 }

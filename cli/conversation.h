@@ -31,7 +31,8 @@ class Conversation {
   void reset() { start(options_.system); }
   void start(std::string_view system);  // over, with this system prompt
   void undo();                          // the last exchange
-  // Adds a line to the system prompt and reads the conversation again; how many tokens that took.
+  // Adds a line to the system prompt and reads the conversation again; how many tokens that took. Where
+  // Ctrl-C stops it, the line stays and the conversation does not: Failure says so.
   std::int64_t pin(std::string_view text);
   void set(const std::string& name, const std::string& value);
 

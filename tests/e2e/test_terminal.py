@@ -265,6 +265,35 @@ class TerminalChat(e2e.TestCase):
         terminal.type("/quit\n")
         self.assertEqual(terminal.exit_code(), 0)
 
+    def test_a_system_prompt_that_leaves_no_window_changes_nothing(self):
+        terminal = self.start("--window", "60")
+        terminal.type("/system " + "Be kind. " * 40 + "\n")
+        terminal.expect("larger window")
+        terminal.expect(PROMPT)
+        terminal.type("/reset\n")
+        terminal.expect("the conversation starts over")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_a_pin_that_is_stopped_stays(self):
+        session, talk = self.folder / "long.session", self.folder / "talk.txt"
+        flags = ("--session", str(session), "--window", "40000", "-t", "1")
+        self.succeed("chat", *flags, "-n", 1, stdin=b"Where would you like to eat? " * 2000 + b"\n")
+        terminal = self.start(*flags, "--transcript", str(talk))
+        terminal.type("/pin My name is Ann.\n")
+        terminal.expect("\n")
+        time.sleep(0.5)
+        terminal.type(CTRL_C)
+        terminal.expect("the text is pinned, and the conversation is empty")
+        terminal.expect(PROMPT)
+        terminal.type("/reset\n")
+        terminal.expect("starts over")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertIn("(the conversation starts over; system prompt: My name is Ann.)", talk.read_text())
+
     def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(self):
         terminal = self.start("--forever", "--greedy")
         terminal.type("Hello!\n")
