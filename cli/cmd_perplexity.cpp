@@ -129,7 +129,7 @@ int run_divergence(const PerplexityOptions& options, const runnel_model* model, 
     throw Failure(options.base + " and " + options.model + " have different vocabularies");
   const Session base_session = open_session(base.get(), config_of_base.get());
   const Session session = open_session(model, config);
-  const StopSession stop_on_interrupt(session.get());
+  const StopSession stop_on_interrupt(session.get(), base_session.get());
   const Chunks chunks(model, tokens, static_cast<std::size_t>(options.n_chunk),
                       static_cast<std::size_t>(options.first_scored()));
   Divergence divergence;

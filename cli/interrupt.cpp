@@ -17,7 +17,7 @@ namespace {
 enum class Mode { end, stop_session, note };
 
 std::atomic<Mode> mode{Mode::end};
-std::atomic<runnel_session*> running{nullptr};
+std::atomic<runnel_session*> running[2] = {nullptr, nullptr};
 std::atomic<int> n_interrupts{0};
 std::atomic<int> end_signal{0};  // that the program was asked to end with
 std::atomic<bool> may_end{true};
@@ -35,7 +35,8 @@ void end_wait() {
 }
 
 void stop_session() {
-  if (runnel_session* session = running.load()) runnel_session_stop(session);
+  for (const auto& one : running)
+    if (runnel_session* session = one.load()) runnel_session_stop(session);
 }
 
 void say_last_words() {
@@ -121,14 +122,15 @@ Wake wait_for_input(int file) {
   return n_ready < 0 ? Wake::signal : Wake::input;
 }
 
-StopSession::StopSession(runnel_session* session) {
-  running.store(session);
+StopSession::StopSession(runnel_session* session, runnel_session* other) {
+  running[0].store(session);
+  running[1].store(other);
   mode.store(Mode::stop_session);
 }
 
 StopSession::~StopSession() {
   mode.store(Mode::end);
-  running.store(nullptr);
+  for (auto& one : running) one.store(nullptr);
 }
 
 NoteInterrupt::NoteInterrupt() { mode.store(Mode::note); }

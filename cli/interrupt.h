@@ -1,7 +1,7 @@
 // Signals. What Ctrl-C does depends on what runs:
 //
 //   nothing of ours  the program ends at once (while a model is opened, a file is read...)
-//   StopSession      the session's work ends after the token at hand; a second Ctrl-C ends the program
+//   StopSession      the work of its sessions ends after the token at hand; a second Ctrl-C ends the program
 //   NoteInterrupt    it is only noted: someone is typing and reads interrupted()
 //
 // While a FinishFirst lives the program never ends by itself: where it would, Ctrl-C is noted. So are SIGTERM
@@ -39,7 +39,7 @@ void set_last_words(const char* text);
 // One of these at a time, for as long as the object lives.
 class StopSession {
  public:
-  explicit StopSession(runnel_session* session);
+  explicit StopSession(runnel_session* session, runnel_session* other = nullptr);
   ~StopSession();
   StopSession(const StopSession&) = delete;
   StopSession& operator=(const StopSession&) = delete;

@@ -1,6 +1,8 @@
 """runnel perplexity: the figures of the reference, in chunks and through the stream."""
 
 import math
+import signal
+import time
 
 import e2e
 
@@ -115,6 +117,17 @@ class Perplexity(e2e.TestCase):
         ):
             self.fail_cleanly("perplexity", e2e.DEMO, "-f", path, *arguments, code=2, naming=naming)
         self.fail_cleanly("perplexity", e2e.DEMO, "-f", path, "--compare", "--tokens", 100, code=1, naming="512")
+
+    def test_ctrl_c_while_the_base_reads(self):
+        path = self.write("text", STORY * 100)
+        chunk = ("-c", 40000, "--score-from", 39999, "-t", 1)
+        with e2e.start("perplexity", e2e.DEMO, "-f", path, "--kl-divergence", "--base", e2e.DEMO, *chunk) as process:
+            time.sleep(2)  # a minute at least would be needed
+            process.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            process.communicate(timeout=e2e.TIMEOUT_S)
+        self.assertEqual(process.returncode, 130)
+        self.assertLess(time.monotonic() - start, 10)
 
     def test_a_text_too_short(self):
         self.fail_cleanly("perplexity", e2e.DEMO, "-p", "Hello", code=1, naming="512")
