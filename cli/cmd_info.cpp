@@ -99,7 +99,7 @@ Json metadata_report(const runnel_model* model) {
 
 Json session_report(const runnel_model* model, const runnel_config* config) {
   std::int64_t cache_bytes = 0, scratch_bytes = 0;
-  check(runnel_model_session_bytes(model, config, &cache_bytes, &scratch_bytes));
+  check_settings(runnel_model_session_bytes(model, config, &cache_bytes, &scratch_bytes));
   return {{"cache_bytes", cache_bytes}, {"scratch_bytes", scratch_bytes}};
 }
 

@@ -51,6 +51,11 @@ class ExitCodes(e2e.TestCase):
         self.usage("chat", "--template", "abacus", naming="--template")
         self.usage("chat", "--system", "Be brief. " * 40, "--window", "16", naming="larger window")
 
+    def test_a_window_that_the_model_cannot_have(self):
+        learned = e2e.shared("golden/gpt2-dense.gguf")
+        for arguments in (("info", learned), ("logits", learned, "--tokens", "1", "--out", self.folder / "out")):
+            self.usage(*arguments, "--window", "100000", naming="--window: ")
+
     def test_what_does_not_go_together(self):
         out = self.folder / "out"
         self.usage("quantize", e2e.DEMO, e2e.DEMO, naming="is the model too")
