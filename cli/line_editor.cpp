@@ -1,5 +1,6 @@
 #include "line_editor.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -38,9 +39,20 @@ std::string history_path() {
   return error ? std::string() : (folder / "history").string();
 }
 
+// Bytes that the terminal has for us already.
+int n_bytes_waiting() {
+  int n_bytes = 0;
+  return ioctl(STDIN_FILENO, FIONREAD, &n_bytes) == 0 ? n_bytes : 0;
+}
+
+}  // namespace
+
 // One character from the terminal, for libedit: 1, or 0 at the end, or -1 on Ctrl-C or an error. libedit's
 // own does not come back on Ctrl-C.
-int read_character(EditLine* editor, wchar_t* out) {
+int LineEditor::read_character(EditLine* editor, wchar_t* out) {
+  LineEditor* self = nullptr;
+  el_get(editor, EL_CLIENTDATA, &self);
+  if (std::exchange(self->begins_, false)) self->n_typed_before_ = n_bytes_waiting();
   std::mbstate_t state{};
   for (;;) {
     const Wake wake = wait_for_input(STDIN_FILENO);
@@ -54,15 +66,16 @@ int read_character(EditLine* editor, wchar_t* out) {
       continue;
     }
     // Ctrl-D typed while the terminal still took whole lines (an answer was printed) comes out as a zero.
-    if (byte == '\0') byte = '\x04';
+    // Typed since then, that is Ctrl-Space.
+    const bool typed_before = self->n_typed_before_ > 0;
+    if (typed_before) --self->n_typed_before_;
+    if (byte == '\0' && typed_before) byte = '\x04';
     const std::size_t n_bytes = std::mbrtowc(out, &byte, 1, &state);
     if (n_bytes == static_cast<std::size_t>(-2)) continue;  // more bytes of this character to come
     if (n_bytes == static_cast<std::size_t>(-1)) *out = L'?';
     return 1;
   }
 }
-
-}  // namespace
 
 LineEditor::LineEditor(std::string prompt, std::vector<std::string> completions)
     : prompt_(std::move(prompt)),
@@ -107,6 +120,7 @@ LineEditor::Event LineEditor::read(std::string& line) {
 
 LineEditor::Event LineEditor::read_one(std::string& line) {
   clear_interrupt();
+  begins_ = true;
   const NoteInterrupt note;
   int n_bytes = 0;
   const char* text = el_gets(editor_.get(), &n_bytes);

@@ -26,6 +26,7 @@ class LineEditor {
   Event read_one(std::string& line);
   void remember(const std::string& line);
 
+  static int read_character(EditLine* editor, wchar_t* out);
   static char* prompt(EditLine* editor);
   static unsigned char complete(EditLine* editor, int);
 
@@ -36,6 +37,8 @@ class LineEditor {
 
   std::string prompt_, continued_prompt_;
   bool continued_ = false;
+  bool begins_ = false;     // a line, of which nothing is read
+  int n_typed_before_ = 0;  // bytes, not read yet, that were typed before the terminal gave out single ones
   std::vector<std::string> completions_;
   std::string history_path_;  // empty: not kept
   std::unique_ptr<History, End> history_;

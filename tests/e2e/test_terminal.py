@@ -323,6 +323,24 @@ class TerminalChat(e2e.TestCase):
         terminal.type(CTRL_C)
         self.assertEqual(terminal.exit_code(), 0)
 
+    def test_ctrl_space_does_nothing(self):
+        terminal = self.start()
+        time.sleep(0.5)  # the prompt comes just before single keys are read
+        terminal.type("\0")
+        terminal.type("/st\0ats\n")
+        terminal.expect("tokens so far")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_ctrl_d_in_an_answer_leaves_after_it(self):
+        terminal = self.start("--greedy", "-n", "2000", "--ignore-eos", "-t", "1")
+        terminal.type(e2e.QUESTION + "\n")
+        terminal.expect(e2e.ANSWER)
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertIn(b"tokens/s]", terminal.seen)
+
     def test_editing_history_and_completion(self):
         terminal = self.start("--greedy")
         terminal.type("/stax\x7fts\n")  # backspace
