@@ -54,7 +54,7 @@ Opened open_and_time(const BenchOptions& options, const runnel_config* config) {
 void check_depth(const BenchPlan& plan, const runnel_config* config) {
   const std::int64_t n_sinks = n_sinks_of(config);
   if (plan.depth == 0 || plan.depth > n_sinks) return;
-  throw UsageError("--depth: expected more than the " + std::to_string(n_sinks) + " sinks, got " +
+  throw UsageError("--depth: expected more than the " + counted(n_sinks, "sink") + ", got " +
                    std::to_string(plan.depth));
 }
 

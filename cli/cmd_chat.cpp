@@ -89,7 +89,7 @@ constexpr ChatCommand commands[] = {
     {"/pin", "TEXT", "add TEXT to the system prompt, which is never forgotten; the conversation goes on",
      [](Conversation& chat, const std::string& text) {
        const std::int64_t n_tokens = chat.pin(text);
-       write_note("pinned; " + with_commas(n_tokens) + " tokens were read again");
+       write_note("pinned; " + counted(n_tokens, "token") + " read again");
        return true;
      }},
     {"/undo", "", "take back the last message and its answer",

@@ -155,18 +155,20 @@ std::string machine_text(const Json& machine) {
 
 std::string shape_text(const Json& model) {
   const auto number = [&model](const char* name) { return with_commas(model[name].get<std::int64_t>()); };
-  std::string text = number("n_layer") + " layers, width " + number("n_embd") + ", feed-forward " +
-                     number("n_ff") + ", " + number("n_head") + " heads of " + number("head_dim") + " (" +
+  const auto all = [&model](const char* name, const char* noun) {
+    return counted(model[name].get<std::int64_t>(), noun);
+  };
+  std::string text = all("n_layer", "layer") + ", width " + number("n_embd") + ", feed-forward " +
+                     number("n_ff") + ", " + all("n_head", "head") + " of " + number("head_dim") + " (" +
                      number("n_head_kv") + " for keys and values)";
-  if (model["n_expert"] > 0)
-    text += ", " + number("n_expert_used") + " of " + number("n_expert") + " experts";
+  if (model["n_expert"] > 0) text += ", " + number("n_expert_used") + " of " + all("n_expert", "expert");
   return text;
 }
 
 std::string tokenizer_text(const Json& model) {
   if (model["has_tokenizer"] == 0) return "none in the file";
-  std::string text = model["tokenizer"].get<std::string>() + ", " +
-                     with_commas(model["n_vocab"].get<std::int64_t>()) + " tokens";
+  std::string text =
+      model["tokenizer"].get<std::string>() + ", " + counted(model["n_vocab"].get<std::int64_t>(), "token");
   constexpr std::pair<const char*, const char*> special[] = {
       {"token_bos", "BOS"}, {"token_eos", "EOS"}, {"token_eot", "end of turn"}};
   for (const auto& [key, name] : special) {
@@ -177,7 +179,7 @@ std::string tokenizer_text(const Json& model) {
 }
 
 std::string context_text(const Json& model) {
-  std::string text = with_commas(model["n_ctx_train"].get<std::int64_t>()) + " tokens trained";
+  std::string text = counted(model["n_ctx_train"].get<std::int64_t>(), "token") + " trained";
   if (model["native_window"] > 0) {
     text += ", own window of " + with_commas(model["native_window"].get<std::int64_t>());
   }
@@ -200,7 +202,7 @@ std::string model_text(const Json& model, bool settings_given) {
   if (model["has_weights"] == 0) return text + row("weights", "none: a vocabulary alone");
   text += row("weights", bytes_text(model["weight_bytes"]));
   for (const auto& [type, sums] : model["tensor_types"].items()) {
-    text += row("", type + ": " + std::to_string(sums["tensors"].get<std::int64_t>()) + " tensors, " +
+    text += row("", type + ": " + counted(sums["tensors"].get<std::int64_t>(), "tensor") + ", " +
                         bytes_text(sums["bytes"]));
   }
   text += row("session takes", session_text(model["session_default"]) + " by default");

@@ -76,8 +76,8 @@ Result inspect(const InspectOptions& options) {
   const std::int64_t n_sinks = n_sinks_of(config.get());
   if (n_sinks < 1) throw UsageError("--sinks: expected 1 or more, whose attention is to be shown, got 0");
   if (result.tokens.size() <= static_cast<std::size_t>(n_sinks)) {
-    throw Failure("the text has " + std::to_string(result.tokens.size()) +
-                  " tokens; expected more than the sinks (" + std::to_string(n_sinks) + ")");
+    throw Failure("the text has " + counted(static_cast<std::int64_t>(result.tokens.size()), "token") +
+                  "; expected more than the sinks (" + std::to_string(n_sinks) + ")");
   }
   result.n_layer = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_LAYER));
   result.n_head = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_HEAD));
@@ -141,8 +141,8 @@ std::string sinks_text(const Result& r) {
 }
 
 void write_text(const Result& r) {
-  std::string out =
-      std::to_string(r.tokens.size()) + " tokens read\nmassive activations of the residual stream\n";
+  std::string out = counted(static_cast<std::int64_t>(r.tokens.size()), "token") +
+                    " read\nmassive activations of the residual stream\n";
   for (const std::string& line : outlier_lines(r, r.massive)) out += "  " + line + "\n";
   out += "outliers inside the feed-forward networks\n";
   for (const std::string& line : outlier_lines(r, r.ffn)) out += "  " + line + "\n";

@@ -100,8 +100,8 @@ std::vector<std::int32_t> text_tokens(const PerplexityOptions& options, const st
   if (options.max_tokens > 0) tokens.resize(std::min(n_text, static_cast<std::size_t>(options.max_tokens)));
   const std::size_t n_needed = options.is_stream() ? 2 : n_chunk;
   if (tokens.size() < n_needed) {
-    throw Failure("the text has " + std::to_string(tokens.size()) + " tokens; at least " +
-                  std::to_string(n_needed) + " are needed" +
+    throw Failure("the text has " + counted(static_cast<std::int64_t>(tokens.size()), "token") +
+                  "; at least " + std::to_string(n_needed) + " are needed" +
                   (options.is_stream() ? "" : " for one chunk (-c)"));
   }
   if (options.is_stream()) return tokens;
@@ -184,7 +184,7 @@ int write_result(const PerplexityOptions& options, const Tally& tally, std::int6
     return exit_ok;
   }
   write_out(tally.text());
-  write_note(with_commas(tally.total().n()) + " tokens scored of " + with_commas(n_tokens) + " in " +
+  write_note(counted(tally.total().n(), "token") + " scored of " + with_commas(n_tokens) + " in " +
              fixed(seconds, 1) + " s (" + rate_text(static_cast<double>(n_tokens) / std::max(seconds, 1e-6)) +
              " tokens/s)");
   return exit_ok;

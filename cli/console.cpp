@@ -119,9 +119,13 @@ std::string with_commas(std::int64_t value) {
   return text;
 }
 
+std::string counted(std::int64_t n, const std::string& noun) {
+  return with_commas(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
 std::string bytes_text(std::int64_t n_bytes) {
   constexpr std::array units = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  if (n_bytes < 1024) return std::to_string(n_bytes) + " bytes";
+  if (n_bytes < 1024) return counted(n_bytes, "byte");
   double value = static_cast<double>(n_bytes);
   std::size_t unit = 0;
   while (value >= 1024.0 && unit + 1 < units.size()) {

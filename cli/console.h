@@ -46,6 +46,8 @@ Style error_style();
 
 // "1,234,567"
 std::string with_commas(std::int64_t value);
+// "1 token", "2,048 tokens"
+std::string counted(std::int64_t n, const std::string& noun);
 // "12.5 MiB"
 std::string bytes_text(std::int64_t n_bytes);
 // "3.25", "41.2", "1,234": three or more digits

@@ -171,8 +171,8 @@ std::string Conversation::headline() const {
   const std::int64_t n_prefix = stat(RUNNEL_STAT_PREFIX);
   return std::string("runnel ") + runnel_version() + " · " + runnel_model_architecture(model_.get()) + ", " +
          with_commas(runnel_model_fact(model_.get(), RUNNEL_N_PARAMETERS)) + " parameters · chat form " +
-         runnel_chat_form(chat_.get()) + " · cache of " + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) +
-         " tokens, " + with_commas(n_prefix) + " for ever · " + isa_name(setting("isa")) +
+         runnel_chat_form(chat_.get()) + " · cache of " + counted(stat(RUNNEL_STAT_CACHE_SIZE), "token") +
+         ", " + with_commas(n_prefix) + " for ever · " + isa_name(setting("isa")) +
          (runnel_model_fact(model_.get(), RUNNEL_CAN_STREAM) != 0
               ? ""
               : "\nThis model has learned positions: when its window is full, half of it is read again.");
@@ -181,27 +181,26 @@ std::string Conversation::headline() const {
 std::string Conversation::status() const {
   const std::int64_t n_tokens = stat(RUNNEL_STAT_GENERATED_TOKENS) - generated_before_;
   const std::int64_t us = stat(RUNNEL_STAT_GENERATED_US) - generated_us_before_;
-  return "[" + with_commas(stat(RUNNEL_STAT_POSITION)) + " tokens so far · cache " +
+  return "[" + counted(stat(RUNNEL_STAT_POSITION), "token") + " so far · cache " +
          with_commas(stat(RUNNEL_STAT_CACHE_USED)) + "/" + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) + " · " +
          rate_text(rate(n_tokens, us)) + " tokens/s]";
 }
 
 std::string Conversation::statistics() const {
   const auto part = [this](runnel_stat tokens, runnel_stat us) {
-    return with_commas(stat(tokens)) + " tokens in " + fixed(static_cast<double>(stat(us)) / 1e6, 2) +
-           " s, " + rate_text(rate(stat(tokens), stat(us))) + " tokens/s";
+    return counted(stat(tokens), "token") + " in " + fixed(static_cast<double>(stat(us)) / 1e6, 2) + " s, " +
+           rate_text(rate(stat(tokens), stat(us))) + " tokens/s";
   };
   std::string text;
   text += "tokens so far   " + with_commas(stat(RUNNEL_STAT_POSITION)) + "\n";
   text += "cache           " + with_commas(stat(RUNNEL_STAT_CACHE_USED)) + " of " +
-          with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) + " tokens, " +
-          bytes_text(stat(RUNNEL_STAT_CACHE_BYTES)) + "\n";
-  text += "kept for ever   " + with_commas(stat(RUNNEL_STAT_PREFIX)) + " tokens\n";
+          counted(stat(RUNNEL_STAT_CACHE_SIZE), "token") + ", " + bytes_text(stat(RUNNEL_STAT_CACHE_BYTES)) +
+          "\n";
+  text += "kept for ever   " + counted(stat(RUNNEL_STAT_PREFIX), "token") + "\n";
   text += "exchanges seen  " + with_commas(stat(RUNNEL_STAT_TURNS)) + "\n";
-  text += "left the window " + with_commas(stat(RUNNEL_STAT_EVICTED)) + " tokens\n";
+  text += "left the window " + counted(stat(RUNNEL_STAT_EVICTED), "token") + "\n";
   if (stat(RUNNEL_STAT_REREAD_TOKENS) > 0) {
-    text +=
-        "read again      " + with_commas(stat(RUNNEL_STAT_REREAD_TOKENS)) + " tokens (learned positions)\n";
+    text += "read again      " + counted(stat(RUNNEL_STAT_REREAD_TOKENS), "token") + " (learned positions)\n";
   }
   text += "read            " + part(RUNNEL_STAT_FED_TOKENS, RUNNEL_STAT_FED_US) + "\n";
   text += "generated       " + part(RUNNEL_STAT_GENERATED_TOKENS, RUNNEL_STAT_GENERATED_US) + "\n";

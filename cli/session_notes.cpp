@@ -8,20 +8,20 @@ void note_untrained_window(const runnel_model* model, const runnel_session* sess
   const std::int64_t size = runnel_session_stat(session, RUNNEL_STAT_CACHE_SIZE);
   const std::int64_t trained = runnel_model_fact(model, RUNNEL_N_CTX_TRAIN);
   if (trained <= 0 || size <= trained) return;
-  write_note("[the window lets the model see " + with_commas(size) + " tokens at once; it was trained on " +
+  write_note("[the window lets the model see " + counted(size, "token") + " at once; it was trained on " +
              with_commas(trained) + ", and what it makes of more is likely to be worse]");
 }
 
 void note_unseen(const char* what, std::int64_t n_tokens) {
   if (n_tokens > 0)
     write_note(std::string("[the window could not hold all of the ") + what + ": " + with_commas(n_tokens) +
-               " of its tokens are no longer seen]");
+               " of its tokens " + (n_tokens == 1 ? "is" : "are") + " no longer seen]");
 }
 
 void note_reread(std::int64_t n_tokens) {
   if (n_tokens > 0)
-    write_note("[the window was full: " + with_commas(n_tokens) +
-               " tokens were read again, since this model has learned positions]");
+    write_note("[the window was full: " + counted(n_tokens, "token") +
+               " read again, since this model has learned positions]");
 }
 
 }  // namespace cli

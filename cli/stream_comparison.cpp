@@ -39,7 +39,7 @@ Comparison::Comparison(const runnel_model* model, const SettingOptions& settings
   sinks_ = runnel_session_stat(own.get(), RUNNEL_STAT_PREFIX);
   cache_size_ = runnel_session_stat(own.get(), RUNNEL_STAT_CACHE_SIZE);
   if (text.n() < cache_size_ + plan.every)
-    throw Failure("the text has " + with_commas(text.n()) + " tokens; to compare, it must go on after the " +
+    throw Failure("the text has " + counted(text.n(), "token") + "; to compare, it must go on after the " +
                   with_commas(cache_size_) +
                   " that fill sinks and window: give a longer one, a larger --tokens or a smaller --window");
   std::set<std::int64_t> sinks(std::begin(compared_sinks), std::end(compared_sinks));
@@ -108,7 +108,7 @@ double Comparison::speed_up() const {
 }
 
 std::string Comparison::text() const {
-  std::string out = with_commas(cache_size_) + " tokens in view, " + with_commas(text_.n()) + " streamed, " +
+  std::string out = counted(cache_size_, "token") + " in view, " + with_commas(text_.n()) + " streamed, " +
                     (plan_.every == 1 ? "every one" : "one in " + with_commas(plan_.every)) +
                     " past the first " + with_commas(cache_size_) +
                     " scored: " + with_commas(recomputed().score.n()) + "\n\n" + left_aligned("", 22) +
@@ -148,7 +148,7 @@ void Comparison::report(Json& out) const {
 
 LineChart Comparison::picture(const std::string& model_name) const {
   LineChart chart;
-  chart.title = "A stream through a window of " + with_commas(cache_size_) + " tokens";
+  chart.title = "A stream through a window of " + counted(cache_size_, "token");
   chart.subtitle = model_name + ": log perplexity along the text; lower is better";
   chart.x_label = "tokens";
   chart.y_label = "log perplexity";

@@ -80,7 +80,7 @@ class ExitCodes(e2e.TestCase):
         self.failure("generate", e2e.DEMO, "-p", "", "--no-bos", naming="prompt is empty")
         self.failure("generate", e2e.DEMO, "-p", "x " * 99, "--window", 8, "--overflow", "error", naming="window")
         self.failure("perplexity", e2e.DEMO, "-p", "x", naming="tokens")
-        self.failure("inspect", "-p", "", naming="tokens")
+        self.failure("inspect", "-p", "", naming="has 1 token;")
 
     def test_what_is_no_command_and_no_option(self):
         self.fail_cleanly("abacus", "--fast", code=2, naming="no option --fast")

@@ -37,6 +37,12 @@ class Generate(e2e.TestCase):
         self.assertLess(json.loads(ended.out)["generated_tokens"], 60)
         self.assertEqual(json.loads(went_on.out)["generated_tokens"], 60)
 
+    def test_one_token_is_told_in_the_singular(self):
+        notes = self.succeed("generate", e2e.DEMO, "-p", "", "-n", 1, "--ignore-eos").err
+        self.assertIn("prompt 1 token in ", notes)
+        self.assertIn("text 1 token in ", notes)
+        self.fail_cleanly("perplexity", e2e.DEMO, "-p", "", code=1, naming="the text has 1 token;")
+
     def test_json(self):
         result = self.succeed("generate", e2e.DEMO, "-p", PROMPT, "--greedy", "--json")
         report = json.loads(result.out)

@@ -251,7 +251,7 @@ class TerminalChat(e2e.TestCase):
         terminal.expect(e2e.ANSWER)  # as if nothing had been said before
         terminal.expect("tokens/s]")
         terminal.type("/pin My name is Ann.\n")
-        terminal.expect("tokens were read again")
+        terminal.expect("tokens read again")
         terminal.type("/stats\n")
         terminal.expect("exchanges seen  1")
         terminal.type("At 7 pm.\n")
