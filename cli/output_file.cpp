@@ -1,5 +1,7 @@
 #include "output_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,14 +12,32 @@
 
 #include "console.h"
 #include "errors.h"
+#include "interrupt.h"
 
 namespace cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-Failure failure(const std::string& path, const char* what) {
-  return Failure(path + ": " + what + ": " + std::strerror(errno));
+constexpr mode_t default_mode = 0666;  // less the process's umask
+constexpr mode_t permission_bits = 0777;
+
+// Interrupted where a signal that is only noted ended the wait for a pipe's reader.
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  if (errno == EINTR && interrupted()) throw Interrupted{};
+  throw Failure(path + ": " + what + ": " + std::strerror(errno));
+}
+
+// What is opened in place of a file gets that one's permissions, and no others even for a moment.
+std::FILE* open_in_place_of(const fs::file_status& replaced, const std::string& path) {
+  const bool exists = fs::exists(replaced);
+  const mode_t mode = exists ? static_cast<mode_t>(replaced.permissions()) & permission_bits : default_mode;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  if (fd < 0) return nullptr;
+  if (exists) fchmod(fd, mode);  // what the umask took away
+  std::FILE* file = fdopen(fd, "wb");
+  if (!file) close(fd);
+  return file;
 }
 
 }  // namespace
@@ -31,8 +51,8 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
     if (!unknown) path_ = target.string();
   }
   written_path_ = direct ? path_ : path_ + ".part" + std::to_string(getpid());
-  file_ = std::fopen(written_path_.c_str(), "wb");
-  if (!file_) throw failure(path_, "cannot write");
+  file_ = direct ? std::fopen(written_path_.c_str(), "wb") : open_in_place_of(status, written_path_);
+  if (!file_) fail(path_, "cannot write");
   temporary_ = !direct;
 }
 
@@ -42,21 +62,25 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(const void* data, std::size_t n_bytes) {
-  if (std::fwrite(data, 1, n_bytes, file_) != n_bytes) throw failure(path_, "cannot write");
+  if (std::fwrite(data, 1, n_bytes, file_) != n_bytes) fail(path_, "cannot write");
 }
 
 void OutputFile::finish() {
-  if (std::fclose(std::exchange(file_, nullptr)) != 0) throw failure(path_, "cannot write");
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) fail(path_, "cannot write");
   if (temporary_ && std::rename(written_path_.c_str(), path_.c_str()) != 0)
-    throw failure(path_, "cannot rename the finished file to it");
+    fail(path_, "cannot rename the finished file to it");
   temporary_ = false;
 }
 
 void write_file(const std::string& path, std::string_view content) {
-  OutputFile file(path);
-  file.write(content.data(), content.size());
-  file.finish();
+  {
+    const FinishFirst finish_first;  // no part of a file stays behind
+    OutputFile file(path);
+    file.write(content.data(), content.size());
+    file.finish();
+  }
   write_note("wrote " + path);
+  if (interrupted()) throw Interrupted{};
 }
 
 void refuse_same_file(const std::string& written, const std::string& other, const char* what_the_other_is) {

@@ -9,7 +9,7 @@ namespace cli {
 
 // A file that takes its name when it is complete, so that no reader ever sees half of one. What exists and is
 // no regular file (a pipe, /dev/null) is written to directly, and a link to a file stays: that file is
-// replaced. Failure is thrown when something cannot be written.
+// replaced, and its permissions stay. Failure is thrown when something cannot be written.
 class OutputFile {
  public:
   explicit OutputFile(std::string path);
@@ -26,7 +26,8 @@ class OutputFile {
   bool temporary_ = false;
 };
 
-// Writes all of it, and notes that on standard error.
+// Writes all of it, and notes that on standard error. A signal that comes meanwhile is heeded after that, by
+// Interrupted.
 void write_file(const std::string& path, std::string_view content);
 
 // UsageError where both paths, neither of them empty, name one file.

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import time
 
 import e2e
@@ -46,6 +47,23 @@ class OutputFiles(e2e.TestCase):
         self.assertTrue(link.is_symlink())
         n_vocab = json.loads(self.succeed("info", model, "--json").out)["model"]["n_vocab"]
         self.assertEqual(target.stat().st_size, 2 * n_vocab * 4)
+
+    def test_permissions_stay(self):
+        for mode in (0o600, 0o666):
+            out = self.write("out", b"old")
+            out.chmod(mode)
+            self.succeed("logits", e2e.DEMO, "--tokens", "1,2", "--out", out)
+            self.assertGreater(out.stat().st_size, 1000)
+            self.assertEqual(stat.S_IMODE(out.stat().st_mode), mode)
+
+    def test_ctrl_c_while_a_pipe_has_no_reader(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        with e2e.start("logits", e2e.DEMO, "--tokens", "1,2", "--out", pipe) as process:
+            while process.poll() is None:
+                time.sleep(0.5)
+                process.send_signal(signal.SIGINT)
+            self.assertEqual((process.returncode, process.stderr.read()), (130, b""))
 
     def ended(self, *arguments):
         """Asked to end while it writes a file beside the model; what is left."""
