@@ -219,11 +219,7 @@ std::string weight_type(const runnel_model* model) {
 std::int64_t peak_memory_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-#if defined(__APPLE__)
-  return usage.ru_maxrss;
-#else
   return std::int64_t{usage.ru_maxrss} * 1024;
-#endif
 }
 
 }  // namespace cli
