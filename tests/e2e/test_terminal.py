@@ -65,6 +65,8 @@ class Terminal:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self.pid = 0
+                while rest := self.read_some(0):  # written since we looked
+                    self.seen += rest
                 return os.waitstatus_to_exitcode(status)
         raise AssertionError(f"still running: {self.seen!r}")
 
