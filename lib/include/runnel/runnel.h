@@ -99,7 +99,7 @@ RUNNEL_API runnel_status runnel_config_set(runnel_config* config, const char* na
 RUNNEL_API const char* runnel_config_get(const runnel_config* config, const char* name);
 
 /* The settings that exist, i from 0; NULL past the end. Help texts name unit, range and default;
- * `runnel chat --help` prints them, with "-" for "_". */
+ * `runnel chat --help` prints them (but that of "vocab_only"), with "-" for "_". */
 RUNNEL_API const char* runnel_setting_name(size_t i);
 RUNNEL_API const char* runnel_setting_help(size_t i);
 
