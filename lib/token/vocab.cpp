@@ -95,14 +95,14 @@ class VocabLoader {
                    file_.name().c_str(), n);
     }
     vocab_.scores.assign(n, 0.0F);
-    if (file_.find(key("scores")) != nullptr) {
+    RUNNEL_ASSIGN(const bool has_scores, has_table("scores"));
+    if (has_scores) {
       RUNNEL_ASSIGN(vocab_.scores, file_.get_floats(key("scores")));
-      RUNNEL_TRY(check_count("scores", vocab_.scores.size()));
     }
     vocab_.attributes_of.assign(n, token_normal);
-    if (file_.find(key("token_type")) != nullptr) {
+    RUNNEL_ASSIGN(const bool has_types, has_table("token_type"));
+    if (has_types) {
       RUNNEL_ASSIGN(const std::vector<std::int64_t> types, file_.get_ints(key("token_type")));
-      RUNNEL_TRY(check_count("token_type", types.size()));
       for (std::size_t i = 0; i < n; ++i) vocab_.attributes_of[i] = attributes_of_type(types[i]);
     }
     vocab_.index = TokenIndex(vocab_.texts);
@@ -199,11 +199,14 @@ class VocabLoader {
     if (id >= 0) attributes(id) = static_cast<std::uint8_t>(attributes(id) | attribute);
   }
 
-  Result<void> check_count(const char* name, std::size_t found) const {
-    if (found >= vocab_.size()) return {};
+  // Whether the file has a table of the tokens. Its length is checked before anybody converts it, by which a
+  // byte of the file can become eight. What is no array is refused by who reads it.
+  Result<bool> has_table(const char* name) const {
+    const GgufValue* table = file_.find(key(name));
+    if (table == nullptr || !table->is_array || table->count == vocab_.size()) return table != nullptr;
     return error(RUNNEL_BAD_FILE,
-                 "%s: tokenizer.ggml.%s has %zu elements, expected one for each of the %zu tokens",
-                 file_.name().c_str(), name, found, vocab_.size());
+                 "%s: tokenizer.ggml.%s has %llu elements, expected one for each of the %zu tokens",
+                 file_.name().c_str(), name, static_cast<unsigned long long>(table->count), vocab_.size());
   }
 
   // `absent` for an absent key, or none when the vocabulary is too small for it.

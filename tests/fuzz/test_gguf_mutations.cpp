@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lib/io/gguf.h"
+#include "lib/token/tokenizer.h"
 #include "tests/fuzz/allocation_peak.h"
 #include "tests/fuzz/check_gguf.h"
 #include "tests/fuzz/mutate.h"
@@ -113,6 +114,25 @@ TEST(Gguf, BoundsMemoryForManyEntries) {
   EXPECT_LT(allocation_peak(), bytes.size() + allowed_beyond_file);
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->tensors().size(), gguf_max_entries);
+}
+
+// Tables of one byte an element, which are converted to more: not before it is known that each is a token's.
+TEST(Gguf, BoundsMemoryForTablesOfTokens) {
+  for (const char* table : {"tokenizer.ggml.token_type", "tokenizer.ggml.scores"}) {
+    const auto bytes = GgufBuilder()
+                           .add("tokenizer.ggml.model", "llama")
+                           .add_array("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"})
+                           .add_array(table, std::vector<std::uint8_t>(std::size_t{1} << 20))
+                           .build();
+    const auto file = GgufFile::parse(bytes, "long.gguf");
+    ASSERT_TRUE(file) << file.error().message;
+    reset_allocation_peak();
+    const auto tokenizer = Tokenizer::load(*file);
+    EXPECT_LT(allocation_peak(), std::size_t{1} << 16) << table;
+    ASSERT_FALSE(tokenizer);
+    EXPECT_EQ(tokenizer.error().message, std::string("long.gguf: ") + table +
+                                             " has 1048576 elements, expected one for each of the 2 tokens");
+  }
 }
 
 class RealFile : public testing::Test {

@@ -46,6 +46,10 @@ TEST(HostileVocabulary, TablesThatContradictEachOther) {
                {"tokenizer.ggml.token_type", "1", "2"});
   expect_error(vocabulary("llama", {"a", "b"}).add_array("tokenizer.ggml.scores", std::vector<float>{1}),
                RUNNEL_BAD_FILE, {"tokenizer.ggml.scores", "1", "2"});
+  expect_error(vocabulary("llama", {"a", "b"}, {1, 1, 1}), RUNNEL_BAD_FILE,
+               {"tokenizer.ggml.token_type has 3 elements", "the 2 tokens"});
+  expect_error(vocabulary("llama", {"a", "b"}).add_array("tokenizer.ggml.scores", std::vector<float>(3)),
+               RUNNEL_BAD_FILE, {"tokenizer.ggml.scores has 3 elements", "the 2 tokens"});
   expect_error(vocabulary("llama", {"a"}).add("tokenizer.ggml.scores", "text"), RUNNEL_BAD_FILE,
                {"tokenizer.ggml.scores"});
   expect_error(vocabulary("gpt2", {"a"}), RUNNEL_BAD_FILE, {"tokenizer.ggml.merges"});
