@@ -2,6 +2,7 @@
 // message.
 #pragma once
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -22,12 +23,16 @@ __attribute__((format(printf, 2, 3)))
 #endif
 inline Error
 error(runnel_status status, const char* format, ...) {
-  char text[1024];
   va_list args;
   va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
+  const int n_chars = std::vsnprintf(nullptr, 0, format, args);
   va_end(args);
-  return {status, text};
+  // Whole: a long path comes first and may not push out what was expected and found.
+  std::string message(n_chars > 0 ? static_cast<std::size_t>(n_chars) : 0, '\0');
+  va_start(args, format);
+  std::vsnprintf(message.data(), message.size() + 1, format, args);
+  va_end(args);
+  return {status, std::move(message)};
 }
 
 template <class T>

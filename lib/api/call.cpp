@@ -7,8 +7,8 @@ using namespace runnel;
 
 namespace {
 
-// Room for a path at its longest and for what error() writes about it.
-thread_local char last_error[4096 + 1024];
+// Room for two paths at their longest (a file that is read and written) and for what is said about them.
+thread_local char last_error[2 * 4096 + 1024];
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "tests/support/api.h"
 #include "tests/support/folder.h"
 #include "tests/support/paths.h"
+#include "tests/unit/gguf_builder.h"
 
 namespace {
 
@@ -177,6 +178,25 @@ TEST_F(NoMemory, errors_say_so) {
     EXPECT_TRUE(status == RUNNEL_NO_MEMORY || status == RUNNEL_BAD_ARGUMENT) << runnel_last_error();
     EXPECT_STRNE(runnel_last_error(), "");
   }
+}
+
+// A path as long as the system takes does not cut off what is said about the file.
+TEST_F(NoMemory, errors_of_long_paths_are_whole_or_say_so) {
+  const auto bytes =
+      GgufBuilder().add("general.architecture", "llama").add("tokenizer.ggml.model", "odd").build();
+  write_bytes(folder.file("odd"), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  constexpr std::size_t most = 4000;
+  std::string path = folder.path().string() + "/";
+  while (path.size() < most) path += "./";
+  path += "odd";
+  const std::string whole = path + ": tokenizer.ggml.model is \"odd\", expected one of: llama, gpt2, bert";
+  runnel_status status = RUNNEL_NO_MEMORY;
+  for (long n = 0; status == RUNNEL_NO_MEMORY; ++n) {
+    runnel_model* opened = nullptr;
+    status = with_memory(n, from_then_on, [&] { return runnel_model_open(path.c_str(), nullptr, &opened); });
+    ASSERT_EQ(runnel_last_error(), status == RUNNEL_NO_MEMORY ? "not enough memory" : whole);
+  }
+  EXPECT_EQ(status, RUNNEL_UNSUPPORTED);
 }
 
 std::size_t n_messages(const runnel_chat* chat) {
