@@ -2,7 +2,6 @@
 // into pieces, and in each piece pairs of neighbours are merged by the file's list of merges, the earliest in
 // the list first, the leftmost of equal ones first. Tokens and merges are spelled in GPT-2's alphabet of 256
 // printable characters, one a byte.
-#include <algorithm>
 #include <array>
 #include <string>
 #include <unordered_map>
@@ -61,9 +60,8 @@ class BpeTokenizer final : public Tokenizer {
       const std::size_t space = merge.find(' ', 1);
       if (space == merge.npos || space + 1 == merge.size()) {
         return error(RUNNEL_BAD_FILE,
-                     "%s: tokenizer.ggml.merges[%zu] is \"%.*s\", expected two tokens and a space between",
-                     file.name().c_str(), i, static_cast<int>(std::min<std::size_t>(merge.size(), 64)),
-                     merge.data());
+                     "%s: tokenizer.ggml.merges[%zu] is \"%s\", expected two tokens and a space between",
+                     file.name().c_str(), i, printable(merge, 64).c_str());
       }
       const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
       joined.assign(left).append(right);
@@ -154,9 +152,8 @@ Result<std::unique_ptr<Tokenizer>> load_bpe(const GgufFile& file) {
   RUNNEL_ASSIGN(const std::string_view name, file.get_string("tokenizer.ggml.pre", "default"));
   const PreTokenizerRow* row = find_pre_tokenizer(name.empty() ? "default" : name);
   if (row == nullptr) {
-    return error(RUNNEL_UNSUPPORTED, "%s: tokenizer.ggml.pre is \"%.*s\", expected one of: %s",
-                 file.name().c_str(), static_cast<int>(std::min<std::size_t>(name.size(), 64)), name.data(),
-                 known_pre_tokenizers().c_str());
+    return error(RUNNEL_UNSUPPORTED, "%s: tokenizer.ggml.pre is \"%s\", expected one of: %s",
+                 file.name().c_str(), printable(name, 64).c_str(), known_pre_tokenizers().c_str());
   }
   VocabDefaults defaults;
   defaults.add_bos = row->add_bos;

@@ -9,8 +9,8 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const GgufFile& file) {
   if (kind == "llama") return load_spm(file);
   if (kind == "gpt2") return load_bpe(file);
   if (kind == "bert") return load_wordpiece(file);
-  return error(RUNNEL_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%.*s\", expected one of: llama, gpt2, bert",
-               file.name().c_str(), static_cast<int>(std::min<std::size_t>(kind.size(), 64)), kind.data());
+  return error(RUNNEL_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%s\", expected one of: llama, gpt2, bert",
+               file.name().c_str(), printable(kind, 64).c_str());
 }
 
 Result<void> Tokenizer::encode(std::string_view text, unsigned flags, std::vector<Token>& out) const {

@@ -38,6 +38,18 @@ TEST(HostileVocabulary, UnknownKindsAreNamed) {
   expect_error(GgufBuilder().add("general.name", "x"), RUNNEL_BAD_FILE, {"tokenizer.ggml.model"});
 }
 
+// What a terminal would obey does not reach it.
+TEST(HostileVocabulary, TextsAreShownPrintable) {
+  const std::string hostile = "\x1b[2J\n\xff", shown = "\"\\x1b[2J\\n\\xff\"";
+  expect_error(vocabulary(hostile, {"a"}), RUNNEL_UNSUPPORTED, {"tokenizer.ggml.model is " + shown});
+  expect_error(vocabulary("gpt2", {"a"})
+                   .add("tokenizer.ggml.pre", hostile)
+                   .add_array("tokenizer.ggml.merges", Strings{}),
+               RUNNEL_UNSUPPORTED, {"tokenizer.ggml.pre is " + shown});
+  expect_error(vocabulary("gpt2", {"a"}).add_array("tokenizer.ggml.merges", Strings{hostile}),
+               RUNNEL_BAD_FILE, {"tokenizer.ggml.merges[0] is " + shown});
+}
+
 TEST(HostileVocabulary, TablesThatContradictEachOther) {
   expect_error(GgufBuilder().add("tokenizer.ggml.model", "llama"), RUNNEL_BAD_FILE,
                {"tokenizer.ggml.tokens"});
