@@ -19,10 +19,29 @@ namespace {
 constexpr mode_t default_mode = 0666;  // less the process's umask
 constexpr mode_t permission_bits = 0777;
 
-// The file that a path leads to through links; the path itself where there is none yet.
+// What a link holds; empty where the path is none.
+std::string link_target(const std::string& path) {
+  char text[4096];  // PATH_MAX of Linux
+  const ssize_t n = ::readlink(path.c_str(), text, sizeof text);
+  return n > 0 && n < static_cast<ssize_t>(sizeof text) ? std::string(text, static_cast<std::size_t>(n)) : "";
+}
+
+// Where a path leads through links at the end of which there is no file yet.
+std::string follow_dangling(std::string path) {
+  constexpr int max_links = 40;  // as many as Linux follows: path_resolution(7)
+  for (int i = 0; i < max_links; ++i) {
+    const std::string target = link_target(path);
+    if (target.empty()) break;
+    const std::size_t n_folder = target.front() == '/' ? 0 : path.rfind('/') + 1;
+    path = path.substr(0, n_folder) + target;
+  }
+  return path;
+}
+
+// The file that a path leads to through links, or where it would be.
 std::string resolve_links(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), &std::free);
-  return resolved != nullptr ? resolved.get() : path;
+  return resolved != nullptr ? resolved.get() : follow_dangling(path);
 }
 
 bool is_same_file(const std::string& path, const struct stat& other) {
@@ -57,15 +76,18 @@ bool keep_from_removal(int fd) {
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, const std::vector<std::string>& inputs) {
   AtomicFile file;
-  file.path_ = resolve_links(path);
+  file.path_ = path;
   struct stat target {};
-  const bool exists = ::stat(file.path_.c_str(), &target) == 0;
+  // By the path as it is: the system may refuse to follow a link, and links may go round in circles.
+  const bool exists = ::stat(path.c_str(), &target) == 0;
+  if (!exists && errno != ENOENT) return file.failed("created", errno);
   if (exists && !S_ISREG(target.st_mode)) {
     return Error{RUNNEL_BAD_ARGUMENT, path + ": cannot be written: it exists and is not a regular file"};
   }
   for (const std::string& input : inputs) {
     if (exists && is_same_file(input, target)) return overwrites_input(path, input);
   }
+  file.path_ = resolve_links(path);
   RUNNEL_TRY(file.open_partial(exists ? target.st_mode & permission_bits : default_mode));
   return file;
 }

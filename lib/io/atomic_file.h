@@ -19,8 +19,8 @@ namespace runnel {
 class AtomicFile final : public Output {
  public:
   // `inputs` are files the caller still reads: a target that is one of them, under whatever name, is refused
-  // (RUNNEL_BAD_ARGUMENT). So is one that exists and is not a regular file. Links are followed. All else that
-  // can go wrong here and below is RUNNEL_IO with the system's reason.
+  // (RUNNEL_BAD_ARGUMENT). So is one that exists and is not a regular file. Links are followed, also to where
+  // there is no file yet. All else that can go wrong here and below is RUNNEL_IO with the system's reason.
   static Result<AtomicFile> create(const std::string& path, const std::vector<std::string>& inputs);
 
   AtomicFile(AtomicFile&& other) noexcept;

@@ -202,6 +202,29 @@ TEST_F(SavedFileTest, nothing_remains_of_a_file_that_is_given_up) {
   EXPECT_EQ(n_files(), 0u);
 }
 
+TEST_F(SavedFileTest, links_are_followed_to_where_there_is_no_file_yet) {
+  fs::create_directory(folder_ / "data");
+  fs::create_symlink("data/next", path_);
+  fs::create_symlink(folder_ / "data" / "session", folder_ / "data" / "next");
+  auto file = AtomicFile::create(path_, {});
+  ASSERT_TRUE(file) << file.error().message;
+  ASSERT_TRUE(file->write(bytes_of("new")) && file->commit());
+  EXPECT_TRUE(fs::is_symlink(path_) && fs::is_symlink(folder_ / "data" / "next"));
+  EXPECT_FALSE(fs::is_symlink(folder_ / "data" / "session"));
+  EXPECT_EQ(content(path_), "new");
+  EXPECT_EQ(n_files(), 2u);
+}
+
+TEST_F(SavedFileTest, links_in_a_circle_are_refused) {
+  fs::create_symlink("other", path_);
+  fs::create_symlink("session", folder_ / "other");
+  const auto file = AtomicFile::create(path_, {});
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().status, RUNNEL_IO);
+  EXPECT_TRUE(fs::is_symlink(path_));
+  EXPECT_EQ(n_files(), 2u);
+}
+
 TEST_F(SavedFileTest, no_link_or_folder_is_taken_for_a_partial_file) {
   std::ofstream(folder_ / "precious") << "precious";
   fs::create_symlink(folder_ / "precious", folder_ / "session.partial-0");
