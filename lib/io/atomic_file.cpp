@@ -65,6 +65,12 @@ void remove_abandoned(const std::string& name) {
   ::close(fd);
 }
 
+// Gives a new file permissions that the umask took from it. Some file systems have none to give.
+void set_permissions(int fd, mode_t mode) {
+  struct stat status {};
+  if (::fstat(fd, &status) == 0 && (status.st_mode & permission_bits) != mode) ::fchmod(fd, mode);
+}
+
 // Locks a new partial file for as long as it is open. False when another writer took it for an abandoned one.
 bool keep_from_removal(int fd) {
   struct stat status {};
@@ -88,7 +94,9 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, const std::vector
     if (exists && is_same_file(input, target)) return overwrites_input(path, input);
   }
   file.path_ = resolve_links(path);
-  RUNNEL_TRY(file.open_partial(exists ? target.st_mode & permission_bits : default_mode));
+  const mode_t mode = target.st_mode & permission_bits;
+  RUNNEL_TRY(file.open_partial(exists ? mode : default_mode));
+  if (exists) set_permissions(file.fd_, mode);
   return file;
 }
 

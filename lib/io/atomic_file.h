@@ -32,8 +32,9 @@ class AtomicFile final : public Output {
   std::uint64_t n_bytes() const override { return n_bytes_; }
   const std::string& path() const override { return path_; }
 
-  // Makes the file appear, replacing an older one of its name, whose permissions it takes. Nothing can be
-  // written after that, whether it succeeds or not.
+  // Makes the file appear, replacing an older one of its name, whose permissions it takes whatever the
+  // process's umask (as far as the file system has permissions). Nothing can be written after that, whether
+  // it succeeds or not.
   Result<void> commit() override;
 
  private:

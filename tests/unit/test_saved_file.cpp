@@ -225,6 +225,20 @@ TEST_F(SavedFileTest, links_in_a_circle_are_refused) {
   EXPECT_EQ(n_files(), 2u);
 }
 
+TEST_F(SavedFileTest, permissions_are_those_of_the_older_file_whatever_the_umask) {
+  const auto mode_of = [&] { return static_cast<unsigned>(fs::status(path_).permissions()); };
+  const mode_t umask_before = ::umask(0077);
+  for (const unsigned mode : {0664u, 0400u, 0777u}) {
+    fs::remove(path_);
+    ASSERT_TRUE(write_saved(path_, 42, {}));
+    EXPECT_EQ(mode_of(), 0600u);
+    ASSERT_EQ(::chmod(path_.c_str(), mode), 0);
+    EXPECT_TRUE(write_saved(path_, 42, {}));
+    EXPECT_EQ(mode_of(), mode);
+  }
+  ::umask(umask_before);
+}
+
 TEST_F(SavedFileTest, no_link_or_folder_is_taken_for_a_partial_file) {
   std::ofstream(folder_ / "precious") << "precious";
   fs::create_symlink(folder_ / "precious", folder_ / "session.partial-0");
