@@ -1,6 +1,8 @@
 #include "lib/quantize/calibrate.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 
 #include "lib/forward.h"
 #include "lib/kv_cache.h"
@@ -12,6 +14,44 @@ namespace {
 constexpr std::size_t max_piece = 512;  // tokens
 constexpr std::size_t max_tokens = 10240;
 constexpr std::size_t min_tokens = 128;
+
+// Hands on what is seen, and asks after each layer whether to go on: a piece as a whole can take minutes.
+class AskingObserver final : public Observer {
+ public:
+  AskingObserver(Observer& observer, const std::function<Result<void>()>& on_layer)
+      : observer_(observer), on_layer_(on_layer) {}
+
+  const std::atomic<bool>& is_stopped() const { return is_stopped_; }
+  Result<void> result() {
+    if (thrown_) std::rethrow_exception(thrown_);
+    return std::move(answer_);
+  }
+
+  void see(const Observation& what) noexcept override {
+    observer_.see(what);
+    if (what.site == Site::stream && what.layer > 0 && !is_stopped_) ask();
+  }
+  void see_prefix_mass(std::size_t layer, std::size_t head, std::int64_t position,
+                       float mass) noexcept override {
+    observer_.see_prefix_mass(layer, head, position, mass);
+  }
+
+ private:
+  void ask() noexcept {
+    try {
+      answer_ = on_layer_();
+    } catch (...) {  // no memory for an error, for one
+      thrown_ = std::current_exception();
+    }
+    is_stopped_ = thrown_ || !answer_;
+  }
+
+  Observer& observer_;
+  const std::function<Result<void>()>& on_layer_;
+  std::atomic<bool> is_stopped_{false};
+  Result<void> answer_;
+  std::exception_ptr thrown_;
+};
 
 }  // namespace
 
@@ -39,20 +79,21 @@ Result<Calibration> Calibration::create(const Model& model, std::string_view tex
 }
 
 Result<void> Calibration::run(const Model& model, const simd::Kernels& kernels, std::size_t n_threads,
-                              Observer& observer, const std::function<Result<void>()>& on_piece) const {
+                              Observer& observer, const std::function<Result<void>()>& on_layer) const {
   const auto n = static_cast<std::int64_t>(n_piece_);
   const CacheSize size{.n_prefix = 0, .window = n, .batch = n};
   RUNNEL_ASSIGN(Rope rope, model.rope(n_piece_));
   Team team(n_threads);
   KvCache cache(model, size, CacheType::f32);
   Forward forward(model, kernels, std::move(rope), size, n_threads);
-  forward.set_observer(&observer);
+  AskingObserver asking(observer, on_layer);
+  forward.set_observer(&asking);
   for (const std::vector<Token>& piece : pieces_) {
     cache.clear();
-    forward.run(team, cache, piece);
-    RUNNEL_TRY(on_piece());
+    forward.run(team, cache, piece, &asking.is_stopped());
+    if (asking.is_stopped()) break;
   }
-  return {};
+  return asking.result();
 }
 
 }  // namespace runnel

@@ -22,10 +22,10 @@ class Calibration {
 
   std::size_t n_pieces() const { return pieces_.size(); }
 
-  // Reads all pieces, each from an empty cache, in f32. on_piece is called after each; its error ends the
-  // work.
+  // Reads all pieces, each from an empty cache, in f32. on_layer is called after each layer of each piece,
+  // on the thread of this call; its error ends the work when the next layer is done.
   Result<void> run(const Model& model, const simd::Kernels& kernels, std::size_t n_threads,
-                   Observer& observer, const std::function<Result<void>()>& on_piece) const;
+                   Observer& observer, const std::function<Result<void>()>& on_layer) const;
 
  private:
   std::size_t n_piece_ = 0;  // tokens

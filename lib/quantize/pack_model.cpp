@@ -1,6 +1,7 @@
 #include "lib/quantize/pack_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -84,12 +85,13 @@ class ModelPacker {
     double n_weights = 0;
     for (const PlannedTensor& tensor : plan_.tensors)
       n_weights += static_cast<double>(tensor.source->n_elements());
-    piece_units_ = piece_cost * n_weights;
+    const auto n_layers = static_cast<double>(model_.shape().n_layer);
+    layer_units_ = std::ceil(piece_cost * n_weights / n_layers);  // whole, so that the sum is exact
     double n_passes = 0;
     for (std::size_t begin = 0; calibration_ && begin <= model_.shape().n_layer; begin = pass_end(begin))
       ++n_passes;
     const auto n_pieces = static_cast<double>(calibration_ ? calibration_->n_pieces() : 0);
-    work_ = Work(how_.on_progress, n_weights + n_passes * n_pieces * piece_units_);
+    work_ = Work(how_.on_progress, n_weights + n_passes * n_pieces * n_layers * layer_units_);
   }
 
   // One past the last layer whose moments are held together with those of layer `begin`.
@@ -106,7 +108,7 @@ class ModelPacker {
     moments_ = std::make_unique<Moments>(model_, kernels_, layer, pass_end(layer));
     moments_end_ = pass_end(layer);
     return calibration_->run(model_, kernels_, n_threads_, *moments_,
-                             [&] { return work_.advance(piece_units_); });
+                             [&] { return work_.advance(layer_units_); });
   }
 
   Result<void> pack_layer(std::size_t layer, std::span<const PlannedTensor> tensors) {
@@ -195,7 +197,7 @@ class ModelPacker {
   std::unique_ptr<Moments> moments_;
   std::size_t moments_end_ = 0;  // one past their last layer
   Work work_{{}, 0};
-  double piece_units_ = 0;
+  double layer_units_ = 0;  // of one layer that reads a piece of calibration text
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Quantised files: what is in them, and what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -370,14 +371,47 @@ TEST_F(QuantizeTest, can_be_stopped) {
   }
 }
 
+std::string calibration_text() {
+  std::string text;
+  for (int i = 0; i < 40; ++i)
+    text += "Once upon a time there was a girl named Lily. She had " + std::to_string(i) + " cats. ";
+  return text;
+}
+
+// A large model takes minutes for a piece of the text: it asks after each layer.
+TEST_F(QuantizeTest, can_be_stopped_while_it_reads_a_text) {
+  RUNNEL_NEEDS_SHARED("models/stories260K-f32.gguf");
+  fs::copy_file(shared("models/stories260K-f32.gguf"), path("stories"));
+  const std::string text = calibration_text();
+  std::vector<double> heard;
+  ASSERT_TRUE(run("stories", "out", {"i8", text, [&](double fraction) {
+                                       heard.push_back(fraction);
+                                       return true;
+                                     }}));
+  double longest = 0;
+  for (std::size_t i = 1; i < heard.size(); ++i) longest = std::max(longest, heard[i] - heard[i - 1]);
+  EXPECT_LT(longest, 0.2);
+  EXPECT_EQ(heard.back(), 1.0);
+  fs::remove(path("out"));
+
+  // Most of the work is reading. Who wants to stop is not asked again.
+  double last = 0;
+  const auto stop = [&](double fraction) {
+    EXPECT_LT(last, 0.5);
+    last = fraction;
+    return fraction < 0.5;
+  };
+  fail(run("stories", "out", {"i8", text, stop}), RUNNEL_STOPPED, {});
+  EXPECT_LT(last, 0.6);
+  EXPECT_EQ(n_files(), 2u);
+}
+
 // With a text: same shapes, other codes, and products nearer to those of the original on other text.
 TEST_F(QuantizeTest, calibrates_with_a_text) {
   RUNNEL_NEEDS_SHARED("models/stories260K-f32.gguf");
   fs::copy_file(shared("models/stories260K-f32.gguf"), path("stories"));
   fail(run("stories", "out", {"i8", "Too short.", {}}), RUNNEL_BAD_ARGUMENT, {"tokens", "128"});
-  std::string text;
-  for (int i = 0; i < 40; ++i)
-    text += "Once upon a time there was a girl named Lily. She had " + std::to_string(i) + " cats. ";
+  const std::string text = calibration_text();
   succeed("stories", "plain", "i8");
   ASSERT_TRUE(run("stories", "one", {"i8", text, {}}, 1));
   ASSERT_TRUE(run("stories", "two", {"i8", text, {}}, 2));
