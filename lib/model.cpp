@@ -43,8 +43,8 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
   }
   const Family* family = find_family(model->architecture_);
   if (!family)
-    return error(RUNNEL_UNSUPPORTED, "%s: architecture \"%.60s\" is not known; runnel runs %s",
-                 f.name().c_str(), model->architecture_.c_str(), family_names());
+    return error(RUNNEL_UNSUPPORTED, "%s: architecture \"%s\" is not known; runnel runs %s", f.name().c_str(),
+                 printable(model->architecture_, 60).c_str(), family_names());
   if (f.tensors().empty())
     return error(RUNNEL_BAD_FILE, "%s: the file holds a vocabulary only, no weights", f.name().c_str());
   model->family_ = family;

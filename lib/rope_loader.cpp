@@ -31,8 +31,8 @@ Result<void> RopeLoader::read_frequencies() {
 Result<void> RopeLoader::read_scaling() {
   RUNNEL_ASSIGN(const std::string_view type, file_.get_string(key("scaling.type"), "linear"));
   if (type != "none" && type != "linear" && type != "yarn" && type != "longrope")
-    return error(RUNNEL_UNSUPPORTED, "%s: %s is \"%.40s\"; known are none, linear, yarn, longrope",
-                 file_.name().c_str(), key("scaling.type").c_str(), std::string(type).c_str());
+    return error(RUNNEL_UNSUPPORTED, "%s: %s is \"%s\"; known are none, linear, yarn, longrope",
+                 file_.name().c_str(), key("scaling.type").c_str(), printable(type, 40).c_str());
   RUNNEL_ASSIGN(const double linear_factor, file_.get_real(key("scale_linear"), 0.0));
   RUNNEL_ASSIGN(double factor, file_.get_real(key("scaling.factor"), linear_factor));
   if (factor == 0.0 || type == "none" || type == "longrope") factor = 1.0;
