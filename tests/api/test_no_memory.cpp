@@ -170,6 +170,30 @@ TEST_F(NoMemory, reading_and_saying_say_so) {
 }
 
 // Also where it is the message of another error that finds none.
+// A penalty window that grows, without memory for it, is what it was; and so is what it remembers.
+TEST_F(NoMemory, settings_stay) {
+  const auto twin = open_session(model.get(), {{"window", "252"}, {"temperature", "0"}, {"threads", "1"}});
+  for (runnel_session* each : {session.get(), twin.get()}) {
+    require(runnel_session_set(each, "penalty_window", "8"));
+    require(runnel_session_set(each, "frequency_penalty", "1.5"));
+    require(runnel_session_feed_text(each, "One two three four five six", 27, RUNNEL_ADD_BOS));
+  }
+  long n = 0;
+  const auto grow = [&] { return runnel_session_set(session.get(), "penalty_window", "64"); };
+  for (; with_memory(n, from_then_on, grow) != RUNNEL_OK; ++n) {
+    EXPECT_STREQ(runnel_session_get(session.get(), "penalty_window"), "8");
+    for (int i = 0; i < 12; ++i) {
+      std::int32_t token = 0, expected = 0;
+      for (auto& [each, to] : {std::pair(session.get(), &token), std::pair(twin.get(), &expected)}) {
+        require(runnel_session_sample(each, to));
+        require(runnel_session_feed(each, to, 1, nullptr, nullptr));
+      }
+      ASSERT_EQ(token, expected) << "after " << n << " allocations";
+    }
+  }
+  EXPECT_GT(n, 2);
+}
+
 TEST_F(NoMemory, errors_say_so) {
   for (long n = 0; n < 20; ++n) {
     const runnel_status status = with_memory(n, from_then_on, [&] {
