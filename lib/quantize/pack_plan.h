@@ -21,7 +21,7 @@ constexpr std::size_t no_layer = static_cast<std::size_t>(-1);
 
 struct PlannedTensor {
   const GgufTensor* source;
-  Treatment treatment;
+  Treatment treatment = Treatment::copy;
   std::size_t layer;          // no_layer: of the model as a whole; n_layer: of its output
   quant::ShapeI8 shape = {};  // of the packed ones: of one matrix
   std::size_t n_matrix = 0;   // of a stack (experts); 0: a single matrix

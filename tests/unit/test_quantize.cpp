@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -404,6 +405,27 @@ TEST_F(QuantizeTest, can_be_stopped_while_it_reads_a_text) {
   fail(run("stories", "out", {"i8", text, stop}), RUNNEL_STOPPED, {});
   EXPECT_LT(last, 0.6);
   EXPECT_EQ(n_files(), 2u);
+}
+
+// A tensor of integers that the model does not need is no weight: it is copied as it is.
+TEST_F(QuantizeTest, copies_tensors_that_hold_no_weights) {
+  const std::string stray = "stray.ids";
+  TinyModel model;
+  model.add_first(stray, {12});
+  model.write(path("integers"));
+  std::string file = contents("integers");
+  const std::uint32_t i32 = static_cast<std::uint32_t>(quant::TensorType::i32);
+  const std::size_t at = file.find(stray) + stray.size() + sizeof(std::uint32_t) + sizeof(std::uint64_t);
+  std::memcpy(file.data() + at, &i32, sizeof i32);  // in the place of F32, which is as long
+  std::ofstream(path("integers"), std::ios::binary) << file;
+  for (const char* type : {"i8", "q8_0", "f16"}) {
+    succeed("integers", "out", type);
+    const GgufFile before = open("integers"), after = open("out");
+    const GgufTensor* const copied = after.find_tensor(stray);
+    ASSERT_NE(copied, nullptr) << type;
+    EXPECT_EQ(copied->type->type, quant::TensorType::i32) << type;
+    EXPECT_EQ(std::memcmp(copied->data, before.find_tensor(stray)->data, 12 * sizeof i32), 0) << type;
+  }
 }
 
 // With a text: same shapes, other codes, and products nearer to those of the original on other text.
