@@ -44,6 +44,12 @@ std::uint32_t rank_of(float score) {
   return ~ascending;
 }
 
+// The token with this text, unless it is one that no text is made of: its spelling is text like any other.
+Token find_piece(const Vocab& vocab, std::string_view text) {
+  const Token token = vocab.index.find(text);
+  return token >= 0 && vocab.has(token, token_control | token_unknown | token_byte) ? -1 : token;
+}
+
 // Merges the characters of one stretch of text; can be used for one after another.
 class Merger {
  public:
@@ -97,7 +103,7 @@ class Merger {
     if (a.next < 0) return;
     const std::uint32_t bytes = a.bytes + at(a.next).bytes;
     if (bytes > vocab_.max_token_bytes) return;
-    const Token token = vocab_.index.find(text_.substr(a.begin, bytes));
+    const Token token = find_piece(vocab_, text_.substr(a.begin, bytes));
     if (token >= 0) queue_.push({rank_of(vocab_.scores[static_cast<std::size_t>(token)]), left, bytes});
   }
 
@@ -165,7 +171,7 @@ class SpmTokenizer final : public Tokenizer {
   }
 
   void put(std::string_view symbol, std::vector<Token>& out) const {
-    if (const Token token = vocab_.index.find(symbol); token >= 0) {
+    if (const Token token = find_piece(vocab_, symbol); token >= 0) {
       out.push_back(token);
       return;
     }

@@ -95,6 +95,32 @@ TEST(Spm, BytesAndUnknownCharacters) {
   EXPECT_EQ(none.decode({3, 0}, true), "x<unk>");
 }
 
+// What is spelled like one is text, also where its parts are tokens and its score is the best.
+TEST(Spm, MakesNoControlUnknownOrByteTokenOfText) {
+  const LoadedTokenizer t(spm({{"</", -1, normal},
+                               {"s>", -1, normal},
+                               {"<", -2, normal},
+                               {"/", -2, normal},
+                               {"s", -2, normal},
+                               {">", -2, normal},
+                               {"<0x", -1, normal},
+                               {"41>", -1, normal},
+                               {"<0", -1, normal},
+                               {"41", -1, normal},
+                               {"0", -2, normal},
+                               {"x", -2, normal},
+                               {"4", -2, normal},
+                               {"1", -2, normal},
+                               {"<0x41>", 0, byte},
+                               {"!", 0, control}})
+                              .add("tokenizer.ggml.add_space_prefix", false));
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t.spell("</s>"), (Strings{"</", "s>"}));
+  EXPECT_EQ(t.spell("<0x41>"), (Strings{"<0x", "41>"}));
+  EXPECT_EQ(t.encode("A"), (Tokens{17}));  // of which there is nothing else
+  EXPECT_EQ(t.spell("!"), (Strings{"<unk>"}));
+}
+
 TEST(Spm, AddsEosWhenTheFileSaysSo) {
   const LoadedTokenizer t(spm({{space + "x", 0, normal}, {"x", 0, normal}, {space, 0, normal}})
                               .add("tokenizer.ggml.add_eos_token", true));
