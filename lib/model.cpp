@@ -50,6 +50,8 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
   model->family_ = family;
   RUNNEL_TRY(ModelLoader(*model).load());
   RUNNEL_TRY(model->rope(model->shape_.n_ctx_train));
+  RUNNEL_ASSIGN(model->n_ctx_default_,
+                RopeLoader(model->file_, model->architecture_, model->shape_).n_ctx_default());
   return std::shared_ptr<const Model>(model);
 }
 

@@ -90,6 +90,9 @@ class Model {
 
   // Rotation for sessions that see n_ctx tokens: LongRoPE has two sets of factors.
   Result<Rope> rope(std::size_t n_ctx) const;
+  // Tokens that a session may see where nobody says how many: n_ctx_train, but with LongRoPE those of its
+  // first training, for the factors for more serve texts that are no longer worse.
+  std::size_t n_ctx_default() const { return n_ctx_default_; }
 
   // Names and values as strings of their own, for the C surface; i below n_meta() or the number of tensors.
   std::size_t n_meta() const { return meta_.size(); }
@@ -107,6 +110,7 @@ class Model {
   std::string architecture_;
   const Family* family_ = nullptr;
   Shape shape_;
+  std::size_t n_ctx_default_ = 0;
   Weights weights_;
   std::unique_ptr<Tokenizer> tokenizer_;
   bool is_packed_ = false;

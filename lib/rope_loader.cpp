@@ -1,5 +1,6 @@
 #include "lib/rope_loader.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace runnel {
@@ -16,6 +17,12 @@ Result<RopeParams> RopeLoader::load(std::size_t n_ctx) {
   RUNNEL_TRY(read_factors("rope_freqs.weight"));
   RUNNEL_TRY(read_factors(is_long ? "rope_factors_long.weight" : "rope_factors_short.weight"));
   return params_;
+}
+
+Result<std::size_t> RopeLoader::n_ctx_default() {
+  if (!file_.find_tensor("rope_factors_long.weight")) return shape_.n_ctx_train;
+  RUNNEL_TRY(read_scaling());
+  return std::min(shape_.n_ctx_train, static_cast<std::size_t>(params_.n_ctx_original));
 }
 
 Result<void> RopeLoader::read_frequencies() {

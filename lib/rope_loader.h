@@ -15,6 +15,7 @@ class RopeLoader {
 
   // For sessions that see n_ctx tokens.
   Result<RopeParams> load(std::size_t n_ctx);
+  Result<std::size_t> n_ctx_default();  // see Model
 
  private:
   Result<void> read_frequencies();

@@ -21,11 +21,12 @@ Error stopped() { return error(RUNNEL_STOPPED, "stopped on request"); }
 
 Result<CacheSize> cache_size(const Model& model, const Settings& settings) {
   const auto n_ctx_train = static_cast<std::int64_t>(model.shape().n_ctx_train);
+  const auto n_ctx_default = static_cast<std::int64_t>(model.n_ctx_default());
   CacheSize size;
   size.n_prefix = settings.sinks;
   size.window = settings.window > 0
                     ? settings.window
-                    : std::clamp<std::int64_t>(n_ctx_train - size.n_prefix, 1, max_default_window);
+                    : std::clamp<std::int64_t>(n_ctx_default - size.n_prefix, 1, max_default_window);
   if (!model.can_stream() && size.n_prefix + size.window > n_ctx_train)
     return error(RUNNEL_BAD_ARGUMENT,
                  "window: %lld tokens after %lld sinks, but this model has learned positions for %lld only",

@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/rope_loader.h"
@@ -18,13 +19,20 @@ constexpr std::size_t head_dim = 64;
 
 using Add = std::function<void(GgufBuilder&)>;  // what a file says
 
-Result<RopeParams> load(const Add& add, std::size_t n_ctx = 2048) {
+template <class Use>
+auto with_loader(const Add& add, Use use) -> decltype(use(std::declval<RopeLoader&>())) {
   GgufBuilder builder;
   add(builder);
   const std::vector<std::byte> bytes = builder.build();
   auto file = GgufFile::parse(bytes, "file");
   if (!file) return file.error();
-  return RopeLoader(*file, "llama", {.head_dim = head_dim, .n_ctx_train = 2048}).load(n_ctx);
+  const Shape shape{.head_dim = head_dim, .n_ctx_train = 2048};
+  RopeLoader loader(*file, "llama", shape);
+  return use(loader);
+}
+
+Result<RopeParams> load(const Add& add, std::size_t n_ctx = 2048) {
+  return with_loader(add, [&](RopeLoader& loader) { return loader.load(n_ctx); });
 }
 
 // Radians a token of each pair, and the magnitude, from the angles at position 1.
@@ -101,6 +109,10 @@ TEST(Rope, has_factors_for_short_and_for_long_contexts) {
   };
   EXPECT_NEAR(rotation(add, 512).frequencies[0], 1.0 / 2, 1e-6);
   EXPECT_NEAR(rotation(add, 513).frequencies[0], 1.0 / 8, 1e-6);
+  // A session whose size nobody chose has the short ones.
+  const auto n_ctx_default = [](RopeLoader& loader) { return loader.n_ctx_default(); };
+  EXPECT_EQ(*with_loader(add, n_ctx_default), 512u);
+  EXPECT_EQ(*with_loader([](GgufBuilder&) {}, n_ctx_default), 2048u);
 }
 
 std::string refusal(const Add& add) {
