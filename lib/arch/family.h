@@ -26,6 +26,9 @@ struct Family {
   int default_window = 0;        // where the file does not say
   bool parallel_ffn = false;     // x + attention(norm(x)) + ffn(norm(x)) instead of one after the other
   bool scale_embedding = false;  // by sqrt(n_embd)
+  // Models of so many layers scale attention by 1 / sqrt(n_embd / n_head), others by 1 / sqrt(head_dim),
+  // where the file does not say.
+  std::size_t n_layer_scaled_by_width = 0;
   bool scaled_ffn = false;  // the .scale tensors of the feed-forward matrices apply, as those of attention do
   double default_attn_soft_cap =
       0;  // of attention scores and of logits, where the file does not say; 0: none

@@ -268,6 +268,17 @@ TEST(Synthesis, StopsOnRequestAndLeavesNothing) {
   EXPECT_EQ(last, 1.0);
 }
 
+// ---- what files of a size leave out
+
+// Gemma 2 27B: query_pre_attn_scalar is n_embd / n_head; of the other sizes head_dim.
+TEST(Gemma2, ScalesAttentionByTheSizeOfTheModel) {
+  SynthShape shape = tiny_shapes()[3];
+  shape.head_dim = 64;
+  EXPECT_FLOAT_EQ(make(shape, TensorType::f16)->shape().attention_scale, 1.0f / 8);
+  shape.n_layer = 46;
+  EXPECT_FLOAT_EQ(make(shape, TensorType::f16)->shape().attention_scale, 1.0f / 4);  // 96 / 6
+}
+
 // ---- what a token costs
 
 TEST(SpeedLimits, CountBytesAndMultiplyAdds) {
