@@ -124,7 +124,8 @@ class KvCache {
     std::vector<std::int64_t> layers;  // and of the oldest each layer still has: later with a native window
   };
   Held held() const;
-  bool sees_whole_window(std::size_t layer) const;  // no native window is shorter
+  // Of so many tokens behind the prefix: no native window is shorter.
+  bool sees_whole_window(std::size_t layer, std::int64_t window) const;
   // Bytes of all keys and values of such tokens in this cache's types; UINT64_MAX where they are beyond that.
   std::uint64_t held_bytes(const Held& held) const;
   // Gives out those of held(), in order, a few at a time.

@@ -101,7 +101,9 @@ KvCache::Held KvCache::held() const {
   return held;
 }
 
-bool KvCache::sees_whole_window(std::size_t layer) const { return layers_[layer].native >= size_.window; }
+bool KvCache::sees_whole_window(std::size_t layer, std::int64_t window) const {
+  return layers_[layer].native >= window;
+}
 
 std::uint64_t KvCache::held_bytes(const Held& held) const {
   // Only widths and types matter here, not where this cache's prefix ends at the moment.

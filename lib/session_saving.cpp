@@ -150,7 +150,7 @@ Result<void> Session::read_saved_stream(const SavedFile& file, Saved& saved) con
   RUNNEL_ASSIGN(held.layers,
                 in.integers("oldest position of each layer", n_layer, n_layer, held.oldest, last_oldest));
   for (std::size_t i = 0; i < held.layers.size(); ++i) {
-    if (cache_.sees_whole_window(i) && held.layers[i] != held.oldest)
+    if (cache_.sees_whole_window(i, n_total() - held.n_prefix) && held.layers[i] != held.oldest)
       return in.bad("oldest position of a layer", std::to_string(held.oldest),
                     std::to_string(held.layers[i]));
   }

@@ -226,6 +226,26 @@ TEST(Rewind, beyond_a_native_window) {
   }
 }
 
+// A file tells what each layer holds behind the prefix of then, whatever is pinned where it is loaded.
+TEST(Saved, native_windows_under_another_pin) {
+  const auto model = synthetic(gemma2);
+  Settings settings;
+  settings.sinks = 2;
+  settings.window = gemma2.sliding_window + 2;
+  settings.batch = 4;
+  const Folder folder;
+  const auto session = std::move(*Session::open(model, settings));
+  const auto other = std::move(*Session::open(model, settings));
+  ASSERT_TRUE(session->feed(random_tokens(60, gemma2.n_vocab), nullptr, nullptr));
+  ASSERT_TRUE(session->save(folder.file("session")));
+  ASSERT_TRUE(other->pin(6));  // its window is now shorter than the native one
+  const auto loaded = other->load(folder.file("session"));
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  for (Session* each : {session.get(), other.get()})
+    ASSERT_TRUE(each->feed(random_tokens(5, gemma2.n_vocab), nullptr, nullptr));
+  EXPECT_TRUE(std::equal(session->logits(), session->logits() + gemma2.n_vocab, other->logits()));
+}
+
 // Whatever has left, the pinned prefix can be gone back to, and the stream is then as new.
 TEST(Rewind, to_the_prefix_is_always_possible) {
   const auto model = synthetic(gqa);
