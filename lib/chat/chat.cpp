@@ -107,10 +107,25 @@ Result<Chat::Part> Chat::first_part(std::string_view system, std::string_view sa
   return part;
 }
 
+// What is to be read of the end of an answer that the model has not ended. Blanks in front of it are there
+// where the answer ends with them: so does one of DeepSeek Coder, with a line break.
+ChatPieces Chat::rest_of_answer_end() const {
+  ChatPieces end = template_.answer_end();
+  const std::int64_t position = session_->position();
+  if (end.empty() || (!exchanges_.empty() && position == exchanges_.back().answer)) return end;
+  const std::string last = spelled(*session_->model().tokenizer(), session_->token(position - 1));
+  std::string& text = end.front().text;
+  std::size_t n_there = std::min(text.find_first_not_of(" \n"), text.size());
+  while (!last.ends_with(std::string_view(text).substr(0, n_there))) --n_there;
+  text.erase(0, n_there);
+  if (text.empty()) end.clear();
+  return end;
+}
+
 // The end of the last answer, what stands between exchanges, and what is said.
 Result<Chat::Part> Chat::later_part(std::string_view said) const {
   ChatPieces lead;
-  if (answer_ == Answer::open) append(lead, template_.answer_end());
+  if (answer_ == Answer::open) append(lead, rest_of_answer_end());
   append(lead, template_.between());
   ChatPieces all = lead;
   if (opens_user_) append(lead, template_.user_start());

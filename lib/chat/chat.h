@@ -63,6 +63,7 @@ class Chat {
   Result<std::vector<Token>> encode(const ChatPieces& pieces, bool add_bos) const;
   Result<Part> encode_after(const ChatPieces& lead, const ChatPieces& all, bool add_bos) const;
   Result<Part> first_part(std::string_view system, std::string_view said) const;
+  ChatPieces rest_of_answer_end() const;
   Result<Part> later_part(std::string_view said) const;
   std::int64_t n_prefix(std::size_t n_lead) const;
   std::int64_t n_opening_read() const;

@@ -21,6 +21,7 @@ constexpr Signature signatures[] = {
     {"chatml-think", {"<|im_start|>", "{%- else %}{{- '<think>\n' }}"}},
     {"chatml", {"<|im_start|>"}},
 
+    {"openchat-3.6", {"<|start_header_id|>GPT4 Correct ", "<|eot_id|>"}},
     {"llama3.1", {"<|start_header_id|>", "<|eot_id|>", "Cutting Knowledge Date"}},
     {"llama3", {"<|start_header_id|>", "<|eot_id|>"}, {">>>"}},
     {"llama4", {"<|header_start|>", "<|eot|>"}},
@@ -31,6 +32,7 @@ constexpr Signature signatures[] = {
     {"mistral-v1", {"' [INST] '"}},
     {"mistral-v3-tekken", {"'[INST]'", "'[/INST]'"}},
     {"mistral-v3", {"'[INST] '", "'[/INST]'"}},
+    {"mistral-v0.1", {"'[INST] '", "' [/INST]'", "eos_token + ' '"}},
     {"mistral", {"'[INST] '", "' [/INST]'"}},
 
     {"gemma", {"<start_of_turn>", "<end_of_turn>"}},
@@ -44,6 +46,7 @@ constexpr Signature signatures[] = {
     {"deepseek-coder", {"### Instruction:\n", "<|EOT|>"}},
     {"deepseek", {"'User: '", "'\n\n'", "'Assistant: ' + message['content'] + eos_token"}},
     {"vicuna-orca", {"USER: ", "ASSISTANT:", "SYSTEM: "}},
+    {"vicuna-v1.1", {"' USER: '", "' ASSISTANT:'"}, {"\nUSER: "}},
     {"vicuna", {"USER: ", "ASSISTANT:"}},
 
     {"runnel-demo", {"{{ ' ' }}", "'<|' + m['role'] + '|>' + m['content'] + '<|end|>'"}},
@@ -82,7 +85,18 @@ bool fits(const Signature& signature, const std::string& text) {
          std::none_of(std::begin(signature.lacks), std::end(signature.lacks), in_text);
 }
 
-// The prompt where the template writes it in one string with the markup around it. A quote or a brace in
+// Where the text of a string ends at the latest: at a quote, a tag of the template or one of the markup.
+std::size_t text_end(const std::string& source, std::size_t begin) {
+  for (std::size_t i = begin; i < source.size(); ++i) {
+    const char next = i + 1 < source.size() ? source[i + 1] : '\0';
+    const bool is_tag = (source[i] == '{' && (next == '{' || next == '%')) ||
+                        (next == '}' && (source[i] == '}' || source[i] == '%'));
+    if (is_tag || source[i] == '\'' || source[i] == '<' || source[i] == '>') return i;
+  }
+  return source.size();
+}
+
+// The prompt where the template writes it in one string with the markup around it. A quote or a tag in
 // between means that it is put together from parts.
 std::string prompt_in_markup(const ChatForm& form, std::string_view source) {
   const std::string_view before = form.system_before;
@@ -92,7 +106,7 @@ std::string prompt_in_markup(const ChatForm& form, std::string_view source) {
   std::size_t end = 0;
   for (std::size_t at = text.find(before); at != std::string::npos; at = text.find(before, end)) {
     const std::size_t begin = at + before.size();
-    end = std::min(text.find_first_of("'{}<>", begin), text.size());
+    end = text_end(text, begin);
     const std::string_view prompt = std::string_view(text).substr(begin, end - begin + after.size());
     const std::size_t length = prompt.rfind(after);
     if (length != std::string_view::npos && length > 0) return std::string(prompt.substr(0, length));

@@ -79,7 +79,7 @@ class Talk {
   void say(const std::string& text, std::int64_t n_tokens) {
     if (!exchanges_.empty())
       exchanges_.back() +=
-          joined(template_.answer_end()) + joined(template_.between()) + joined(template_.user_start());
+          rest_of_answer_end() + joined(template_.between()) + joined(template_.user_start());
     const std::int64_t before = session->stats().generated_tokens;
     auto said = chat.say(text, n_tokens, nullptr, nullptr);
     ASSERT_TRUE(said) << said.error().message;
@@ -122,6 +122,14 @@ class Talk {
   mutable std::string seen;  // for messages
 
  private:
+  // Without the blanks in front of it with which the answer ends already.
+  std::string rest_of_answer_end() const {
+    const std::string end = joined(template_.answer_end());
+    std::size_t n = std::min(end.find_first_not_of(" \n"), end.size());
+    while (!exchanges_.back().ends_with(end.substr(0, n))) --n;
+    return end.substr(n);
+  }
+
   std::shared_ptr<const Model> model_;
   ChatTemplate template_;
   std::string system_;
@@ -287,6 +295,27 @@ TEST(ChatTurns, pin_keeps_the_conversation) {
   EXPECT_FALSE(talk.chat.pin(""));
   EXPECT_FALSE(talk.chat.start(std::string(2000, 'x')));
   EXPECT_EQ(talk.session->visible(), before);
+}
+
+// A line break in front of the end of an answer, which the model has written itself, stands there once.
+TEST(ChatTurns, blanks_that_end_an_answer_are_not_read_again) {
+  const auto model = open_file(demo_model());
+  std::vector<Token> line_break;
+  ASSERT_TRUE(model->tokenizer()->encode("\n", 0, line_break));
+  Settings settings = greedy(150);
+  settings.chat_template = "deepseek-coder";
+  settings.logit_bias = {{line_break.back(), 100.0f}};
+  for (const std::int64_t n_tokens : {0, 1, 2}) {
+    const auto session = std::move(*Session::open(model, settings));
+    Chat chat = *Chat::open(*session, settings);
+    ASSERT_TRUE(chat.start("Be short."));
+    ASSERT_TRUE(chat.say("Hi", n_tokens, nullptr, nullptr));
+    ASSERT_TRUE(chat.say("Why", 0, nullptr, nullptr));
+    std::string text;
+    for (const Token token : session->visible()) model->tokenizer()->decode(token, true, text);
+    const std::string breaks(static_cast<std::size_t>(std::max<std::int64_t>(1, n_tokens)), '\n');
+    EXPECT_NE(text.find("### Response:\n" + breaks + "<|EOT|>\n### Instruction:"), std::string::npos) << text;
+  }
 }
 
 // Where a form ends answers with a text, the model that goes on writes it and passes it like a token.

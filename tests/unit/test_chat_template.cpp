@@ -79,6 +79,13 @@ const Rendering renderings[] = {
      "Be kind\n\nUser: Hi\n\nAssistant: Yes?</s>User: Why\n\nAssistant:"},
     {"deepseek-v3", "<｜User｜>Hi<｜Assistant｜>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜>",
      "Be kind<｜User｜>Hi<｜Assistant｜>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜>"},
+    {"mistral-v0.1", "[INST] Hi [/INST]Yes?</s> [INST] Why [/INST]",
+     "[INST] Be kind\n\nHi [/INST]Yes?</s> [INST] Why [/INST]"},
+    {"vicuna-v1.1",
+     "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, "
+     "detailed, and polite answers to the user's questions. USER: Hi ASSISTANT: Yes?</s> USER: Why "
+     "ASSISTANT:",
+     "Be kind USER: Hi ASSISTANT: Yes?</s> USER: Why ASSISTANT:"},
     {"vicuna", "USER: Hi\nASSISTANT: Yes?</s>\nUSER: Why\nASSISTANT:",
      "Be kind\n\nUSER: Hi\nASSISTANT: Yes?</s>\nUSER: Why\nASSISTANT:"},
     {"command-r",
@@ -191,6 +198,15 @@ const Source sources[] = {
     {"chatml",  // reasoning only on demand
      "{{- '<|im_start|>assistant\\n' }}{%- if enable_thinking is true %}{{- '<think>\\n' }}{%- endif %}"},
     {"chatml-think", "{{- '<|im_start|>assistant\\n<think>\\n' }}"},
+    {"mistral-v0.1",
+     "{{ '[INST] ' + message['content'] + ' [/INST]' }}{{ message['content'] + eos_token + ' ' }}"},
+    {"mistral", "{{ '[INST] ' + message['content'] + ' [/INST]' }}{{ message['content'] + eos_token }}"},
+    {"vicuna-v1.1",
+     "{{ system_message }}{{ ' USER: ' + message['content'].strip() }}{{ ' ASSISTANT: ' + "
+     "message['content'].strip() + eos_token }}{% if add_generation_prompt %}{{ ' ASSISTANT:' }}{% endif %}"},
+    {"openchat-3.6",
+     "{% set content = '<|start_header_id|>GPT4 Correct ' + message['role'].title() + "
+     "'<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' %}"},
     {"chatml-think",
      "{{- '<|im_start|>assistant\\n' }}\n    {%- if enable_thinking is false %}\n"
      "        {{- '<think>\\n\\n</think>\\n\\n' }}\n    {%- else %}\n        {{- '<think>\\n' }}\n    {%- "
@@ -301,6 +317,8 @@ TEST(ChatTemplate, DefaultSystemPromptsAreReadOffTheTemplate) {
                    "{% endif %}"),
             "You are a parrot.");
   EXPECT_EQ(prompt("{{ '<|im_start|>system\nTwo\nlines<|im_end|>\n' }}"), "Two\nlines");
+  EXPECT_EQ(prompt("{{- '<|im_start|>system\\nAnswer within \\\\boxed{}.<|im_end|>\\n' }}"),
+            "Answer within \\boxed{}.");
   EXPECT_EQ(prompt("{{ '<|system|>\nTwo\nlines\n' }}{{ '<|user|>\n' + message['content'] + '\n' }}"
                    "{{ '<|assistant|>\n' + message['content'] + eos_token }}"),
             "Two\nlines");
