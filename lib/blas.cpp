@@ -13,7 +13,8 @@
 namespace runnel {
 namespace {
 
-constexpr int openblas_pthreads = 1;  // openblas_get_parallel(): 0 sequential, 1 pthreads, 2 OpenMP
+[[maybe_unused]] constexpr int openblas_sequential = 0,
+                               openblas_pthreads = 1;  // openblas_get_parallel(); 2: OpenMP
 
 constexpr std::size_t block_floats = std::size_t{128} * 1024;  // half a megabyte, to stay in the L2 cache
 constexpr std::size_t max_block_rows = 256;
@@ -37,8 +38,14 @@ std::string find_advice() {
 
 }  // namespace
 
+// The team's threads call it, each alone: it has to take OpenMP's word for how many it may start, or start
+// none.
 bool blas_is_usable() {
+#if defined(_OPENMP)
   static const bool usable = openblas_get_parallel() != openblas_pthreads;
+#else
+  static const bool usable = openblas_get_parallel() == openblas_sequential;
+#endif
   return usable;
 }
 

@@ -105,14 +105,15 @@ def main():
     model = ctypes.c_void_p()
     library("runnel_model_open", options.model.encode(), None, ctypes.byref(model))
     n_vocab = library.lib.runnel_model_fact(model, 0)
-    tokens = (ctypes.c_int32 * 4096)(*tokens_for(4096, n_vocab))
+    n_fed = max(4096, 2 * options.window)  # at a time
+    tokens = (ctypes.c_int32 * n_fed)(*tokens_for(n_fed, n_vocab))
     print(f"{pathlib.Path(options.model).name}, 4 + {options.window} tokens, {options.threads} thread(s); {machine()}")
     ok = True
     for cache in options.cache:
         config = library.config(
             {"sinks": 4, "window": options.window, "cache": cache, "threads": options.threads})
         old, new = Session(library, model, config), Session(library, model, config)
-        for _ in range(options.tokens // len(tokens)):
+        for _ in range(max(1, options.tokens // len(tokens))):
             old.feed(tokens, 0, len(tokens))
         new.feed(tokens, 0, 2 * options.window)
         aged, fresh, checksum = in_turns(old, new, tokens, options.turns)

@@ -162,6 +162,8 @@ def resident_bytes():
 
 def work(options):
     """A contender's process: one request a line on standard input, one answer a line on standard output."""
+    if options["engine"] == "llama.cpp":
+        import llama_cpp  # noqa: F401  not part of what it takes to load a model
     before = resident_bytes()
     start = time.perf_counter()
     contender = {"runnel": Runnel, "llama.cpp": LlamaCpp}[options["engine"]](options)
@@ -415,9 +417,9 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         model = make_model(options, folder)
         workers = [Worker(python, one, options.at_once) for one in contenders(options, model, folder)]
-        facts = {worker.name: worker.ask("facts", max(options.threads))[0] for worker in workers}
         with busy_programs(options.busy):
             results = compare(workers, options)
+        facts = {worker.name: worker.ask("facts", max(options.threads))[0] for worker in workers}
         for worker in workers:
             worker.close()
     names = [worker.name for worker in workers]
