@@ -197,6 +197,8 @@ def work(options):
         if part == "decode at depth":
             contender.rewind(options["depth"])
             return options["n_decode"] / timed(decode)
+        if part == "load":
+            return load_s
         if part == "facts":
             return {"load_s": load_s, "first_token_s": first_token_s, "memory_bytes": resident_bytes() - before}
         raise ValueError(part)
@@ -416,7 +418,10 @@ def main():
         folder = options.folder or pathlib.Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         model = make_model(options, folder)
-        workers = [Worker(python, one, options.at_once) for one in contenders(options, model, folder)]
+        workers = []
+        for one in contenders(options, model, folder):
+            workers.append(Worker(python, one, options.at_once))
+            workers[-1].ask("load", max(options.threads))  # the next one has the machine to itself for that
         with busy_programs(options.busy):
             results = compare(workers, options)
         facts = {worker.name: worker.ask("facts", max(options.threads))[0] for worker in workers}
