@@ -135,12 +135,11 @@ Range Thread::part(Range all, std::size_t multiple, std::size_t i, std::size_t n
 void Team::run_region(void (*work)(void* context, Thread& thread), void* context) noexcept {
   for (Pile& pile : piles_) pile.clear();
 #if defined(_OPENMP)
-  const std::size_t n_threads = obtainable(size());
-  const int wanted = static_cast<int>(n_threads);
+  const int n_threads = static_cast<int>(obtainable(size()));
   const int first_core = current_core();
   std::optional<SignalsBlocked> blocked;
-  if (n_threads > n_kept) blocked.emplace();
-#pragma omp parallel num_threads(wanted)
+  if (static_cast<std::size_t>(n_threads) > n_kept) blocked.emplace();
+#pragma omp parallel num_threads(n_threads)
   {
     // A team of one is no parallel region to OpenMP: what is called from it (OpenBLAS) would start its own.
     omp_set_num_threads(1);

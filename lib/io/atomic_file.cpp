@@ -33,7 +33,7 @@ std::string follow_dangling(std::string path) {
     const std::string target = link_target(path);
     if (target.empty()) break;
     const std::size_t n_folder = target.front() == '/' ? 0 : path.rfind('/') + 1;
-    path = path.substr(0, n_folder) + target;
+    path.replace(n_folder, std::string::npos, target);
   }
   return path;
 }
