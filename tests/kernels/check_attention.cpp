@@ -164,44 +164,51 @@ void check_mix(Fn fn, Report& report) {
 }
 
 // Sums at their largest: all factors and all bytes have the same sign, and are as large as they can be.
-void check_scores_of_extremes(const Kernels& kernels, Report& report) {
-  for (const std::size_t dim : Sizes{256, 1024}) {
-    for (const int byte : {127, -128}) {
-      for (const float q : {3.0f, -3.0f}) {
-        for (const std::size_t n_q : Sizes{1, 8}) {
-          const std::vector<float> queries(n_q * dim, q), scales(block_keys, 1.0f);
-          const std::vector<std::int8_t> keys(block_keys * dim, static_cast<std::int8_t>(byte));
-          std::vector<float> s(n_q * block_keys);
-          kernels.scores_i8(s.data(), block_keys, queries.data(), dim, n_q, keys.data(), scales.data(), 1,
-                            dim);
-          const double expected = static_cast<double>(q) * byte * static_cast<double>(dim);
-          for (const float score : s)
-            report.near(static_cast<double>(score), expected, std::fabs(expected) * 1e-5, "extremes, dim %zu",
-                        dim);
-        }
+struct Extremes {
+  std::size_t n;  // that are summed over
+  std::size_t n_q;
+  float factor;
+  std::int8_t byte;
+
+  std::vector<float> factors() const { return std::vector<float>(n_q * n, factor); }
+  std::vector<std::int8_t> bytes(std::size_t n_sums) const {
+    return std::vector<std::int8_t>(n * n_sums, byte);
+  }
+  void expect(const std::vector<float>& sums, Report& report) const {
+    const double expected = static_cast<double>(factor) * byte * static_cast<double>(n);
+    for (const float sum : sums)
+      report.near(static_cast<double>(sum), expected, std::fabs(expected) * 1e-5, "extremes, %zu summed", n);
+  }
+};
+
+template <class Check>
+void for_each_extremes(Check check) {
+  for (const std::size_t n : Sizes{256, 1024}) {
+    for (const std::size_t n_q : Sizes{1, 8}) {
+      for (const float factor : {0.75f, -0.75f}) {
+        for (const int byte : {127, -128}) check(Extremes{n, n_q, factor, static_cast<std::int8_t>(byte)});
       }
     }
   }
 }
 
+void check_scores_of_extremes(const Kernels& kernels, Report& report) {
+  for_each_extremes([&](const Extremes& e) {
+    const std::vector<float> scales(block_keys, 1.0f);
+    std::vector<float> s(e.n_q * block_keys);
+    kernels.scores_i8(s.data(), block_keys, e.factors().data(), e.n, e.n_q, e.bytes(block_keys).data(),
+                      scales.data(), 1, e.n);
+    e.expect(s, report);
+  });
+}
+
 void check_mix_of_extremes(const Kernels& kernels, Report& report) {
   constexpr std::size_t dim = 64;
-  for (const std::size_t n_k : Sizes{256, 1024}) {
-    for (const int byte : {127, -128}) {
-      for (const float p : {0.75f, -0.75f}) {
-        for (const std::size_t n_q : Sizes{1, 8}) {
-          const std::vector<float> weights(n_q * n_k, p);
-          const std::vector<std::int8_t> values(n_k * dim, static_cast<std::int8_t>(byte));
-          std::vector<float> y(n_q * dim);
-          kernels.mix_i8(y.data(), dim, weights.data(), n_k, n_q, values.data(), n_k, dim);
-          const double expected = static_cast<double>(p) * byte * static_cast<double>(n_k);
-          for (const float sum : y)
-            report.near(static_cast<double>(sum), expected, std::fabs(expected) * 1e-5, "extremes, %zu keys",
-                        n_k);
-        }
-      }
-    }
-  }
+  for_each_extremes([&](const Extremes& e) {
+    std::vector<float> y(e.n_q * dim);
+    kernels.mix_i8(y.data(), dim, e.factors().data(), e.n, e.n_q, e.bytes(dim).data(), e.n, dim);
+    e.expect(y, report);
+  });
 }
 
 }  // namespace
