@@ -14,16 +14,13 @@ namespace cli {
 namespace {
 
 constexpr const char* examples =
-    "  runnel bench model.gguf                            a prompt of 512 tokens, then 64 one by one\n"
-    "  runnel bench --shape llama-3.2-1b --int8           what this machine does with a model of that shape\n"
-    "  runnel bench model.gguf --depth 4096 -t 1,2,4      decoding with a full window too\n"
-    "  runnel bench model.gguf --json\n"
-    "\n"
-    "Rates are medians. The limits beside them are measured in the same run: decoding cannot be faster than "
-    "the\n"
-    "weights and the cache can be read, a prompt not faster than the processor multiplies. Tokens are fed, "
-    "not "
-    "sampled.";
+    R"(  runnel bench model.gguf                            a prompt of 512 tokens, then 64 one by one
+  runnel bench --shape llama-3.2-1b --int8           what this machine does with a model of that shape
+  runnel bench model.gguf --depth 4096 -t 1,2,4      decoding with a full window too
+  runnel bench model.gguf --json
+
+Rates are medians. The limits beside them are measured in the same run: decoding cannot be faster than the
+weights and the cache can be read, a prompt not faster than the processor multiplies. Tokens are fed, not sampled.)";
 
 struct BenchOptions {
   std::string model;

@@ -34,10 +34,10 @@ constexpr const char* examples =
     "sinks (Xiao et al. 2023), where heads look that have nothing to look for.";
 
 constexpr const char* own_text =
-    "<|user|>I want to book a table for two in San Jose.<|end|><|assistant|>What time would you like to "
-    "eat?<|end|>"
-    "<|user|>At 7 in the evening, please. Is it expensive there?<|end|><|assistant|>It has a moderate price "
-    "range.<|end|>"
+    "<|user|>I want to book a table for two in San Jose.<|end|>"
+    "<|assistant|>What time would you like to eat?<|end|>"
+    "<|user|>At 7 in the evening, please. Is it expensive there?<|end|>"
+    "<|assistant|>It has a moderate price range.<|end|>"
     "<|user|>Good. Please also find me a cheap hotel nearby for one night.<|end|><|assistant|>";
 
 constexpr std::size_t shown_outliers = 8;

@@ -26,32 +26,24 @@ namespace cli {
 namespace {
 
 constexpr const char* examples =
-    "  runnel perplexity model.gguf -f wiki.test.raw -c 512 --chunks 40\n"
-    "  runnel perplexity model.gguf -f novel.txt --stream --sinks 4 --window 252\n"
-    "  runnel perplexity model.gguf -f novel.txt --stream --tokens 4000000 --buckets 40 --latency --json\n"
-    "  runnel perplexity model.gguf -f novel.txt --compare --window 124 --tokens 20000 --svg lines.svg\n"
-    "  runnel perplexity model.gguf -f novel.txt -c 256 --buckets 20 --json\n"
-    "  runnel perplexity model-i8.gguf -f wiki.test.raw --kl-divergence --base model-f32.gguf\n"
-    "\n"
-    "In chunks (the convention of llama.cpp's tool): the text is cut into pieces of N tokens, each begins "
-    "with BOS\n"
-    "where the model wants one and with nothing in the cache, and the tokens of its second half are scored.\n"
-    "With --stream: one pass through the cache of sinks and window; every token from the second on is "
-    "scored.\n"
-    "With --tokens the text starts over when it ends; each part is then also set against the same tokens "
-    "in the\n"
-    "first pass. With --latency tokens go in one by one, and the times they take are told.\n"
-    "With --compare: the stream with 0 (window only), 1, 2, 4 and 8 sinks, all with sinks + window tokens in "
-    "view,\n"
-    "beside recomputation: for every scored token an empty session reads the last tokens of the text anew, "
-    "as many\n"
-    "as are in view, the first of them being BOS where the model wants one (and in a line of its own, "
-    "without "
-    "BOS).\n"
-    "Scored is what comes after the window is full.\n"
-    "With --kl-divergence: the same chunks through two models; how far the predictions of MODEL are from "
-    "those of\n"
-    "the base, which runs as its file has it and with an f32 cache.";
+    R"(  runnel perplexity model.gguf -f wiki.test.raw -c 512 --chunks 40
+  runnel perplexity model.gguf -f novel.txt --stream --sinks 4 --window 252
+  runnel perplexity model.gguf -f novel.txt --stream --tokens 4000000 --buckets 40 --latency --json
+  runnel perplexity model.gguf -f novel.txt --compare --window 124 --tokens 20000 --svg lines.svg
+  runnel perplexity model.gguf -f novel.txt -c 256 --buckets 20 --json
+  runnel perplexity model-i8.gguf -f wiki.test.raw --kl-divergence --base model-f32.gguf
+
+In chunks (the convention of llama.cpp's tool): the text is cut into pieces of N tokens, each begins with BOS
+where the model wants one and with nothing in the cache, and the tokens of its second half are scored.
+With --stream: one pass through the cache of sinks and window; every token from the second on is scored.
+With --tokens the text starts over when it ends; each part is then also set against the same tokens in the
+first pass. With --latency tokens go in one by one, and the times they take are told.
+With --compare: the stream with 0 (window only), 1, 2, 4 and 8 sinks, all with sinks + window tokens in view,
+beside recomputation: for every scored token an empty session reads the last tokens of the text anew, as many
+as are in view, the first of them being BOS where the model wants one (and in a line of its own, without BOS).
+Scored is what comes after the window is full.
+With --kl-divergence: the same chunks through two models; how far the predictions of MODEL are from those of
+the base, which runs as its file has it and with an f32 cache.)";
 
 constexpr std::int64_t default_compared = 8192;  // tokens: recomputing is slow
 

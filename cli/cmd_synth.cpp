@@ -12,13 +12,11 @@ namespace cli {
 namespace {
 
 constexpr const char* examples =
-    "  runnel synth --shape tinyllama-1.1b --type q8_0 tiny.gguf\n"
-    "  runnel synth --shape qwen3-0.6b --type f16 --seed 7 random.gguf\n"
-    "\n"
-    "A plain GGUF file, as large and as fast as the model it is named after. It knows no language: its "
-    "weights "
-    "are\n"
-    "random, its tokenizer has bytes only. Other programs for GGUF files load it too.";
+    R"(  runnel synth --shape tinyllama-1.1b --type q8_0 tiny.gguf
+  runnel synth --shape qwen3-0.6b --type f16 --seed 7 random.gguf
+
+A plain GGUF file, as large and as fast as the model it is named after. It knows no language: its weights are
+random, its tokenizer has bytes only. Other programs for GGUF files load it too.)";
 
 struct SynthOptions {
   SyntheticOptions synthetic;

@@ -45,8 +45,8 @@ Result<void> Session::rewind(std::int64_t position) {
   if (position < 0 || position > n_read_ || !(is_held(position) || position == n_pinned))
     return error(
         RUNNEL_BAD_ARGUMENT,
-        "position is %lld, expected one from 0 to %lld, where the pinned prefix ends, or one from %lld "
-        "to %lld, which the cache still holds",
+        "position is %lld, expected one from 0 to %lld, where the pinned prefix ends, or one from %lld to "
+        "%lld, which the cache still holds",
         static_cast<long long>(position), static_cast<long long>(n_pinned),
         static_cast<long long>(held_from()), static_cast<long long>(n_read_));
   turns_.forget_after(position);

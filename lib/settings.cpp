@@ -77,8 +77,7 @@ constexpr Row rows[] = {
      Whole{&Settings::sinks, 0, 1 << 20, "of tokens "}},
     {{"window",
       "last tokens that the model sees, in tokens; 0 to 16777216, 0: what the trained context leaves, at "
-      "most 4096; "
-      "default 0",
+      "most 4096; default 0",
       session},
      Whole{&Settings::window, 0, 1 << 24, "of tokens "}},
     {{"batch", "tokens of a prompt that go through the model together; 1 to 65536; default 256", session},
@@ -88,8 +87,7 @@ constexpr Row rows[] = {
     {{"evict",
       "what leaves a full window: token: the oldest token; turn: the oldest exchange as a whole, so that a "
       "chat stays well-formed (what stands in front of the first exchange stays, in place of the sinks); "
-      "auto: "
-      "turn in a chat, token elsewhere; default auto",
+      "auto: turn in a chat, token elsewhere; default auto",
       running},
      Choice<Evict>{&Settings::evict}},
     {{"overflow",
@@ -118,8 +116,7 @@ constexpr Row rows[] = {
      Whole{&Settings::top_k, 0, max_int, "of tokens "}},
     {{"typical_p",
       "keep the tokens whose surprise is nearest to the expected one, up to this probability; above 0 to 1, "
-      "1: all; "
-      "default 1",
+      "1: all; default 1",
       sampling},
      Real{&Settings::typical_p, 0.0f, 1.0f, true}},
     {{"top_p", "keep the likeliest tokens up to this probability; above 0 to 1, 1: all; default 0.95",
@@ -135,8 +132,7 @@ constexpr Row rows[] = {
 
     {{"stop",
       "texts that end the generation, one a line, with \\n, \\t and \\\\ for those characters; at most 64 of "
-      "at most "
-      "1024 bytes; default empty",
+      "at most 1024 bytes; default empty",
       running},
      StopList{}},
     {{"ignore_eos", "generate through the ends of texts and turns; true or false; default false", running},

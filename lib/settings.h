@@ -45,8 +45,8 @@ struct Settings {
   std::uint64_t seed = 0;
 
   // Generation
-  std::vector<std::string>
-      stop;  // texts that end it; one a line, where \n, \t and \\ stand for those characters
+  // Texts that end it; set() takes one a line, where \n, \t and \\ stand for those characters.
+  std::vector<std::string> stop;
   bool ignore_eos = false;
   std::string chat_template;  // name: "template"; empty: the model's own
 

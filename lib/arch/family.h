@@ -29,9 +29,9 @@ struct Family {
   // Models of so many layers scale attention by 1 / sqrt(n_embd / n_head), others by 1 / sqrt(head_dim),
   // where the file does not say.
   std::size_t n_layer_scaled_by_width = 0;
-  bool scaled_ffn = false;  // the .scale tensors of the feed-forward matrices apply, as those of attention do
-  double default_attn_soft_cap =
-      0;  // of attention scores and of logits, where the file does not say; 0: none
+  bool scaled_ffn = false;  // .scale tensors apply to the feed-forward matrices, as they do to attention's
+  // Of attention scores and of logits, where the file does not say; 0: none.
+  double default_attn_soft_cap = 0;
   double default_logit_soft_cap = 0;
 };
 

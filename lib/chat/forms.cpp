@@ -195,8 +195,7 @@ constexpr ChatForm forms[] = {
          "You are an AI programming assistant, utilizing the Deepseek Coder model, developed by Deepseek "
          "Company, and you only answer questions related to computer science. For politically sensitive "
          "questions, security and privacy issues, and other non-computer science questions, you will refuse "
-         "to "
-         "answer\n"},
+         "to answer\n"},
     {.name = "vicuna",
      .system_after = "\n\n",
      .user_before = "USER: ",

@@ -13,8 +13,8 @@ namespace runnel {
 
 struct Quantization {
   std::string type;  // "i8", "q8_0", "f16", "f32"
-  std::string_view
-      calibration;  // text that shows what the model reads; i8 only; empty: from the weights alone
+  // Text that shows what the model reads; i8 only; empty: from the weights alone.
+  std::string_view calibration;
   // Called with the share of the work done, 0 to 1; false stops it (RUNNEL_STOPPED). May be empty.
   std::function<bool(double)> on_progress;
 };
