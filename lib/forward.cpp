@@ -6,22 +6,8 @@
 namespace runnel {
 namespace {
 
-constexpr std::size_t max_logit_floats = std::size_t{4} << 20;  // 16 MB, or one row where that is more
-
-std::size_t n_logit_rows(const Shape& shape, std::size_t batch) {
-  return std::clamp<std::size_t>(max_logit_floats / shape.n_vocab, 1, batch);
-}
-
 std::size_t widest(const Shape& shape) {
   return std::max({shape.n_embd, shape.n_ff, shape.n_embd_q(), shape.n_embd_attn()});
-}
-
-std::size_t widest_hidden(const Shape& shape) { return std::max(shape.n_ff, shape.n_embd_attn()); }
-
-std::size_t batch_rows(const CacheSize& size) { return static_cast<std::size_t>(size.batch); }
-
-std::size_t expert_rows(const Model& model, const CacheSize& size) {
-  return model.shape().n_expert > 0 ? batch_rows(size) : 0;
 }
 
 }  // namespace
@@ -33,61 +19,15 @@ Forward::Forward(const Model& model, const simd::Kernels& kernels, Rope rope, co
       rope_(std::move(rope)),
       attention_(model, kernels, size, n_threads),
       scratch_(n_threads, LinearScratch(model.weight_kinds(), kernels, widest(model.shape()))),
-      last_hidden_(model.shape().n_embd),
-      shared_(model, kernels, batch_rows(size)),
-      own_(n_threads, Stream(model, kernels, 1)),
-      q_(batch_rows(size), model.shape().n_embd_q()),
-      q_prefix_(batch_rows(size), model.shape().n_embd_q()),
-      k_(batch_rows(size), model.shape().n_embd_k()),
-      v_(batch_rows(size), model.shape().n_embd_v()),
-      attended_(batch_rows(size), model.shape().n_embd_attn()),
-      gate_(batch_rows(size), model.shape().n_ff),
-      up_(batch_rows(size), model.shape().n_ff),
-      expert_(expert_rows(model, size), model.shape().n_embd),
-      experts_out_(expert_rows(model, size), model.shape().n_embd),
-      router_(expert_rows(model, size), model.shape().n_expert),
-      routing_(expert_rows(model, size), model.shape().n_expert, model.shape().n_expert_used),
-      angles_(batch_rows(size), 2 * rope_.n_pairs()),
-      prefix_angles_(batch_rows(size), 2 * rope_.n_pairs()),
-      logits_(n_logit_rows(model.shape(), static_cast<std::size_t>(size.batch)) * model.shape().n_vocab) {}
-
-Forward::Integers::Integers(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
-                            std::size_t max_cols)
-    : int8(kernels, max_tok >= model.weight_kinds().int8_from() ? max_tok : 0, max_cols),
-      words(kernels, max_tok >= model.weight_kinds().words_from(kernels) ? max_tok : 0, max_cols) {}
-
-std::size_t Forward::Integers::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
-                                       std::size_t max_cols) {
-  const WeightKinds& kinds = model.weight_kinds();
-  return (max_tok >= kinds.int8_from() ? Int8Buffer::n_bytes(kernels, max_tok, max_cols) : 0) +
-         (max_tok >= kinds.words_from(kernels) ? WordsBuffer::n_bytes(kernels, max_tok, max_cols) : 0);
-}
-
-Forward::Stream::Stream(const Model& model, const simd::Kernels& kernels, std::size_t max_tok)
-    : x(max_tok, model.shape().n_embd),
-      h(max_tok, model.shape().n_embd),
-      h2(model.family().parallel_ffn ? max_tok : 0, model.shape().n_embd),
-      in(model, kernels, max_tok, model.shape().n_embd),
-      hidden(model, kernels, max_tok, widest_hidden(model.shape())) {}
-
-std::size_t Forward::Stream::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok) {
-  const std::size_t n_rows = (model.family().parallel_ffn ? 3 : 2) * max_tok;
-  return n_rows * model.shape().n_embd * sizeof(float) +
-         Integers::n_bytes(model, kernels, max_tok, model.shape().n_embd) +
-         Integers::n_bytes(model, kernels, max_tok, widest_hidden(model.shape()));
-}
+      a_(model, kernels, size, rope_.n_pairs(), n_threads),
+      routing_(model.shape().n_expert > 0 ? static_cast<std::size_t>(size.batch) : 0, model.shape().n_expert,
+               model.shape().n_expert_used) {}
 
 std::int64_t Forward::n_bytes(const Model& model, const simd::Kernels& kernels, const CacheSize& size,
                               std::size_t n_threads) {
   const Shape& s = model.shape();
-  const auto batch = static_cast<std::size_t>(size.batch);
-  const bool is_mixture = s.n_expert > 0;
-  const std::size_t row = (is_mixture ? 2 : 0) * s.n_embd + 2 * s.n_embd_q() + s.n_embd_k() + s.n_embd_v() +
-                          s.n_embd_attn() + 2 * s.n_ff + s.n_expert +
-                          2 * s.head_dim;  // at most so many are rotated
-  std::size_t n = (batch * row + s.n_embd + n_logit_rows(s, batch) * s.n_vocab) * sizeof(float);
-  if (is_mixture) n += Routing::n_bytes(batch, s.n_expert);
-  n += Stream::n_bytes(model, kernels, batch) + n_threads * Stream::n_bytes(model, kernels, 1);
+  std::size_t n = Activations::n_bytes(model, kernels, size, n_threads);
+  if (s.n_expert > 0) n += Routing::n_bytes(static_cast<std::size_t>(size.batch), s.n_expert);
   n += n_threads * LinearScratch::n_bytes(model.weight_kinds(), kernels, widest(s));
   n += Attention::n_bytes(model, size, n_threads);
   return static_cast<std::int64_t>(n);
@@ -95,7 +35,7 @@ std::int64_t Forward::n_bytes(const Model& model, const simd::Kernels& kernels, 
 
 void Forward::resize_team(std::size_t n_threads) {
   scratch_.resize(n_threads, LinearScratch(model_.weight_kinds(), kernels_, widest(model_.shape())));
-  own_.resize(n_threads, Stream(model_, kernels_, 1));
+  a_.own.resize(n_threads, ResidualStream(model_, kernels_, 1));
   attention_.resize_team(n_threads);
 }
 
@@ -115,12 +55,12 @@ bool Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens,
     embed(thread);
     for (std::size_t i = 0; i < model_.shape().n_layer && !is_given_up_; ++i) layer(thread, i);
     if (is_given_up_) return;
-    Stream& s = stream(thread);
+    ResidualStream& s = stream(thread);
     norm(thread, model_.weights().output_norm, s.x, s.h);
     thread.barrier();
     show(thread, Site::stream, model_.shape().n_layer, s.x);
     show(thread, Site::output_in, model_.shape().n_layer, s.h);
-    if (thread.index() == 0) std::copy_n(s.h.row(tokens_.size() - 1), s.h.n_cols, last_hidden_.data());
+    if (thread.index() == 0) std::copy_n(s.h.row(tokens_.size() - 1), s.h.n_cols, a_.last_hidden.data());
   });
   return !is_given_up_;
 }
@@ -137,39 +77,37 @@ void Forward::show(Thread& thread, Site site, std::size_t layer, const Buffer& r
 }
 
 const float* Forward::restore_logits(std::span<const std::byte> row) noexcept {
-  std::memcpy(logits_.data(), row.data(), row.size());
-  return logits_.data();
+  std::memcpy(a_.logits.data(), row.data(), row.size());
+  return a_.logits.data();
 }
 
 const float* Forward::logits(Team& team, std::size_t begin, std::size_t end) noexcept {
+  const bool is_batch = is_shared_out(tokens_.size());
+  return project(team, is_batch ? a_.shared.h.row(begin) : a_.last_hidden.data(), end - begin);
+}
+
+const float* Forward::project(Team& team, const float* hidden, std::size_t n_tok) noexcept {
   const Shape& shape = model_.shape();
-  const std::size_t n_tok = end - begin;
-  const float* const first = is_shared_out(tokens_.size()) ? shared_.h.row(begin) : last_hidden_.data();
   team.run([&](Thread& thread) {
     const Linear& output = model_.weights().output;
-    const Input hidden = prepare_all(thread, {first, shape.n_embd}, n_tok, &Stream::in);
+    const Input x = prepare_all(thread, {hidden, shape.n_embd}, n_tok, &ResidualStream::in);
     thread.share(shared_rows(kernels_, {&output}, n_tok, thread.count()), [&](const Piece& piece) {
-      linear(thread, output, piece.items, output.begin_of(piece.next), hidden,
-             {logits_.data(), shape.n_vocab}, n_tok);
+      linear(thread, output, piece.items, output.begin_of(piece.next), x, {a_.logits.data(), shape.n_vocab},
+             n_tok);
       const Range rows = piece.items;
       for (std::size_t t = 0; t < n_tok; ++t) {
-        float* y = logits_.data() + t * shape.n_vocab + rows.begin;
+        float* y = a_.logits.data() + t * shape.n_vocab + rows.begin;
         if (shape.logit_scale != 1.0f) kernels_.scale(y, shape.logit_scale, rows.size());
         if (shape.logit_soft_cap > 0) kernels_.soft_cap(y, shape.logit_soft_cap, rows.size());
       }
     });
   });
-  return logits_.data();
-}
-
-const float* Forward::last_logits(Team& team) noexcept {
-  tokens_ = tokens_.first(1);
-  return logits(team, 0, 1);
+  return a_.logits.data();
 }
 
 void Forward::embed(Thread& thread) noexcept {
   const Weights& w = model_.weights();
-  Stream& s = stream(thread);
+  ResidualStream& s = stream(thread);
   const Range own = own_tokens(thread, tokens_.size());
   for (std::size_t t = own.begin; t < own.end; ++t) {
     float* x = s.x.row(t);
@@ -190,25 +128,24 @@ void Forward::find_angles(Thread& thread) noexcept {
   if (n_pairs == 0) return;
   const Range tokens = thread.split(tokens_.size());
   for (std::size_t t = tokens.begin; t < tokens.end; ++t) {
-    rope_.angles(position(t), angles_.row(t), angles_.row(t) + n_pairs);
+    rope_.angles(position(t), a_.angles.row(t), a_.angles.row(t) + n_pairs);
     if (has_evicted_)
-      rope_.angles(cache_->cache_position(position(t)), prefix_angles_.row(t),
-                   prefix_angles_.row(t) + n_pairs);
+      rope_.angles(cache_->cache_position(position(t)), a_.prefix_angles.row(t),
+                   a_.prefix_angles.row(t) + n_pairs);
   }
 }
 
-// What a block adds to the stream its products write into shared_.h, whose rows they read before that where
-// the tokens are shared out. Between two barriers a thread touches only its own tokens (norms, residuals),
-// its pieces of the rows (products) or its own heads (rotation, attention).
+// Between two barriers a thread touches only its own tokens (norms, residuals), its pieces of the rows
+// (products) or its own heads (rotation, attention).
 void Forward::layer(Thread& thread, std::size_t i) noexcept {
   const Layer& w = model_.weights().layers[i];
   const bool parallel = model_.family().parallel_ffn;
   const std::size_t n_tok = tokens_.size();
-  Stream& s = stream(thread);
+  ResidualStream& s = stream(thread);
 
   norm(thread, w.attn_norm, s.x, s.h);
   if (parallel) norm(thread, w.ffn_norm, s.x, s.h2);
-  const Input attn_input = prepare(thread, s.h, n_tok, &Stream::in);
+  const Input attn_input = prepare(thread, s.h, n_tok, &ResidualStream::in);
   if (is_shared_out(n_tok)) {
     thread.barrier();
     if (stop_ && thread.index() == 0) is_given_up_ = stop_->load(std::memory_order_relaxed);
@@ -216,36 +153,38 @@ void Forward::layer(Thread& thread, std::size_t i) noexcept {
   show(thread, Site::stream, i, s.x);
   show(thread, Site::attn_in, i, s.h);
   attention(thread, i, attn_input);
-  add_to_stream(thread, shared_.h, w.attn_post_norm);
+  add_to_stream(thread, a_.block_out(), w.attn_post_norm);
 
   Buffer& ffn_rows = parallel ? s.h2 : s.h;
   if (!parallel) norm(thread, w.ffn_norm, s.x, s.h);
-  const Input ffn_input = prepare(thread, ffn_rows, n_tok, &Stream::in);
+  const Input ffn_input = prepare(thread, ffn_rows, n_tok, &ResidualStream::in);
   if (is_shared_out(n_tok)) thread.barrier();
   show(thread, Site::ffn_in, i, ffn_rows);
   if (w.router)
     experts(thread, i, ffn_input);
   else
-    ffn(thread, w, ffn_input, shared_.h, {i, 0, nullptr, n_tok});
-  add_to_stream(thread, w.router ? experts_out_ : shared_.h, w.ffn_post_norm);
+    ffn(thread, w, ffn_input, a_.block_out(), {i, 0, nullptr, n_tok});
+  add_to_stream(thread, w.router ? a_.experts_out : a_.block_out(), w.ffn_post_norm);
 }
 
 void Forward::attention(Thread& thread, std::size_t i, const Input& x) noexcept {
   const Layer& w = model_.weights().layers[i];
   const std::size_t n_tok = tokens_.size();
-  linear(thread, w.q, x, q_, n_tok);
-  linear(thread, w.k, x, k_, n_tok);
-  linear(thread, w.v, x, v_, n_tok);
+  linear(thread, w.q, x, a_.q, n_tok);
+  linear(thread, w.k, x, a_.k, n_tok);
+  linear(thread, w.v, x, a_.v, n_tok);
   thread.barrier();
   rotate_and_store(thread, i);
   thread.barrier();
-  attention_.run(
-      thread, *cache_, i,
-      {.window = q_, .prefix = has_evicted_ ? q_prefix_ : q_, .first = cache_->position(), .n_tok = n_tok},
-      attended_);
-  show(thread, Site::attn_out, i, attended_);
-  const Input attended = prepare_all(thread, attended_, n_tok, &Stream::hidden);
-  linear(thread, w.o, attended, shared_.h, n_tok);
+  attention_.run(thread, *cache_, i,
+                 {.window = a_.q,
+                  .prefix = has_evicted_ ? a_.q_prefix : a_.q,
+                  .first = cache_->position(),
+                  .n_tok = n_tok},
+                 a_.attended);
+  show(thread, Site::attn_out, i, a_.attended);
+  const Input attended = prepare_all(thread, a_.attended, n_tok, &ResidualStream::hidden);
+  linear(thread, w.o, attended, a_.block_out(), n_tok);
   thread.barrier();
 }
 
@@ -257,20 +196,20 @@ void Forward::rotate_and_store(Thread& thread, std::size_t i) noexcept {
   for (std::size_t item = items.begin; item < items.end; ++item) {
     const std::size_t t = item / n_items, head = item % n_items;
     if (head < s.n_head) {
-      float* q = q_.row(t) + head * s.head_dim;
+      float* q = a_.q.row(t) + head * s.head_dim;
       if (w.q_norm) norm_row(w.q_norm, q, q, s.head_dim);
       if (has_evicted_) {
-        float* q_prefix = q_prefix_.row(t) + head * s.head_dim;
+        float* q_prefix = a_.q_prefix.row(t) + head * s.head_dim;
         std::copy_n(q, s.head_dim, q_prefix);
-        rotate(q_prefix, prefix_angles_.row(t));
+        rotate(q_prefix, a_.prefix_angles.row(t));
       }
-      rotate(q, angles_.row(t));
+      rotate(q, a_.angles.row(t));
     } else {
       const std::size_t kv = head - s.n_head;
-      float* k = k_.row(t) + kv * s.head_dim;
+      float* k = a_.k.row(t) + kv * s.head_dim;
       if (w.k_norm) norm_row(w.k_norm, k, k, s.head_dim);
-      rotate(k, angles_.row(t));
-      cache_->store(kernels_, i, kv, position(t), k, v_.row(t) + kv * s.head_dim_v);
+      rotate(k, a_.angles.row(t));
+      cache_->store(kernels_, i, kv, position(t), k, a_.v.row(t) + kv * s.head_dim_v);
     }
   }
 }
@@ -284,31 +223,31 @@ void Forward::rotate(float* x, const float* angles) const noexcept {
     kernels_.rope_halves(x, angles, angles + n_pairs, n_pairs);
 }
 
-// y = down(act(gate(x)) * up(x)), or down(act(up(x))). y may be x.
+// y = down(act(gate(x)) * up(x)), or down(gelu(up(x))). y may be x.
 void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
                   const FfnTokens& tokens) noexcept {
   const std::size_t n_tok = tokens.n;
   thread.share(shared_rows(kernels_, {&w.gate, &w.up}, n_tok, thread.count()), [&](const Piece& piece) {
     const Linear& first = w.gate ? w.gate : w.up;
-    if (w.gate) linear(thread, w.gate, piece.items, w.up.begin_of(piece.items), x, gate_, n_tok);
-    linear(thread, w.up, piece.items, first.begin_of(piece.next), x, up_, n_tok);
+    if (w.gate) linear(thread, w.gate, piece.items, w.up.begin_of(piece.items), x, a_.gate, n_tok);
+    linear(thread, w.up, piece.items, first.begin_of(piece.next), x, a_.up, n_tok);
     activate(static_cast<bool>(w.gate), piece.items, n_tok);
   });
   thread.barrier();
   if (observer_ && thread.index() == 0)
-    observer_->see({Site::ffn_hidden, tokens.layer, up_, n_tok, up_.n_cols, tokens.index, tokens.expert,
+    observer_->see({Site::ffn_hidden, tokens.layer, a_.up, n_tok, a_.up.n_cols, tokens.index, tokens.expert,
                     cache_->position()});
-  const Input hidden = prepare_all(thread, up_, n_tok, &Stream::hidden);
+  const Input hidden = prepare_all(thread, a_.up, n_tok, &ResidualStream::hidden);
   linear(thread, w.down, hidden, y, n_tok);
   thread.barrier();
 }
 
-// up_ = act(gate_) * up_, or act(up_).
+// up = act(gate) * up, or gelu(up).
 void Forward::activate(bool is_gated, Range cols, std::size_t n_tok) noexcept {
   const Activation act = model_.family().activation;
   for (std::size_t t = 0; t < n_tok; ++t) {
-    const float* gate = gate_.row(t) + cols.begin;
-    float* up = up_.row(t) + cols.begin;
+    const float* gate = a_.gate.row(t) + cols.begin;
+    float* up = a_.up.row(t) + cols.begin;
     if (!is_gated)
       kernels_.gelu(up, up, cols.size());
     else if (act == Activation::silu)
@@ -321,25 +260,25 @@ void Forward::activate(bool is_gated, Range cols, std::size_t n_tok) noexcept {
 // A mixture of experts: each expert takes the tokens the router sends it, together.
 void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexcept {
   const Layer& w = model_.weights().layers[i_layer];
-  linear(thread, w.router, x, router_, tokens_.size());
+  linear(thread, w.router, x, a_.router, tokens_.size());
   thread.barrier();
-  if (thread.index() == 0) routing_.assign(router_.row(0), tokens_.size());
+  if (thread.index() == 0) routing_.assign(a_.router.row(0), tokens_.size());
   const Range own = thread.split(tokens_.size());
   for (std::size_t t = own.begin; t < own.end; ++t)
-    std::fill_n(experts_out_.row(t), experts_out_.n_cols, 0.0f);
+    std::fill_n(a_.experts_out.row(t), a_.experts_out.n_cols, 0.0f);
   thread.barrier();
   for (std::size_t e = 0; e < w.experts.size(); ++e) {
     const Routing::Share share = routing_.of(e);
     if (share.n == 0) continue;
     const Range mine = thread.split(share.n);
     for (std::size_t i = mine.begin; i < mine.end; ++i)
-      std::copy_n(x.rows.data + share.tokens[i] * x.rows.stride, expert_.n_cols, expert_.row(i));
-    const Input input = prepare(mine, expert_, share.n, shared_.in);
+      std::copy_n(x.rows.data + share.tokens[i] * x.rows.stride, a_.expert.n_cols, a_.expert.row(i));
+    const Input input = prepare(mine, a_.expert, share.n, shared_.in);
     thread.barrier();
-    ffn(thread, w.experts[e], input, expert_, {i_layer, e, share.tokens, share.n});
+    ffn(thread, w.experts[e], input, a_.expert, {i_layer, e, share.tokens, share.n});
     for (std::size_t i = mine.begin; i < mine.end; ++i)
-      kernels_.add_scaled(experts_out_.row(share.tokens[i]), expert_.row(i), share.weights[i],
-                          expert_.n_cols);
+      kernels_.add_scaled(a_.experts_out.row(share.tokens[i]), a_.expert.row(i), share.weights[i],
+                          a_.expert.n_cols);
     thread.barrier();
   }
 }
@@ -357,12 +296,12 @@ Input Forward::prepare(Range tokens, ConstRows rows, std::size_t n_tok, Integers
 }
 
 Input Forward::prepare(Thread& thread, ConstRows rows, std::size_t n_tok,
-                       Integers Stream::*integers) noexcept {
+                       Integers ResidualStream::*integers) noexcept {
   return prepare(own_tokens(thread, n_tok), rows, n_tok, stream(thread, n_tok).*integers);
 }
 
 Input Forward::prepare_all(Thread& thread, ConstRows rows, std::size_t n_tok,
-                           Integers Stream::*integers) noexcept {
+                           Integers ResidualStream::*integers) noexcept {
   const Input input = prepare(thread, rows, n_tok, integers);
   if (is_shared_out(n_tok) && reads_integers(n_tok)) thread.barrier();
   return input;
@@ -386,7 +325,7 @@ void Forward::norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) n
 
 void Forward::add_to_stream(Thread& thread, Buffer& added, const NormWeights& post_norm) noexcept {
   const float scale = model_.shape().residual_scale;
-  Stream& s = stream(thread);
+  ResidualStream& s = stream(thread);
   const Range own = own_tokens(thread, tokens_.size());
   for (std::size_t t = own.begin; t < own.end; ++t) {
     const float* y = added.row(t);

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/aligned.h"
+#include "lib/activations.h"
 #include "lib/attention.h"
 #include "lib/kv_cache.h"
 #include "lib/linear.h"
@@ -39,29 +39,21 @@ class Forward {
   // Logits of tokens [begin, end) of the last batch, end - begin <= max_logits(): [end - begin, n_vocab].
   const float* logits(Team& team, std::size_t begin, std::size_t end) noexcept;
   // Those of the last token of the last run that was not given up, [n_vocab].
-  const float* last_logits(Team& team) noexcept;
+  const float* last_logits(Team& team) noexcept { return project(team, a_.last_hidden.data(), 1); }
   // Those of an earlier run, [n_vocab] as bytes; a copy that lasts until the next call of logits().
   const float* restore_logits(std::span<const std::byte> row) noexcept;
-  std::size_t max_logits() const { return logits_.size() / model_.shape().n_vocab; }
+  std::size_t max_logits() const { return a_.logits.size() / model_.shape().n_vocab; }
 
   void resize_team(std::size_t n_threads);
   std::size_t n_threads() const { return scratch_.size(); }
 
  private:
-  // Activations of a batch: n_tok rows.
-  struct Buffer {
-    Buffer(std::size_t n_rows, std::size_t width) : data(n_rows * width), n_cols(width) {}
-    float* row(std::size_t t) { return data.data() + t * n_cols; }
-    operator Rows() { return {data.data(), n_cols}; }             // NOLINT(google-explicit-constructor)
-    operator ConstRows() const { return {data.data(), n_cols}; }  // NOLINT(google-explicit-constructor)
-    AlignedVector<float> data;
-    std::size_t n_cols;
-  };
-
+  // The output matrix times n_tok rows of normalised hidden states [n_tok, n_embd] -> logits.
+  const float* project(Team& team, const float* hidden, std::size_t n_tok) noexcept;
   void embed(Thread& thread) noexcept;
   void find_angles(Thread& thread) noexcept;
   void layer(Thread& thread, std::size_t i) noexcept;
-  void attention(Thread& thread, std::size_t i, const Input& x) noexcept;  // -> shared_.h
+  void attention(Thread& thread, std::size_t i, const Input& x) noexcept;  // -> block_out()
   void rotate_and_store(Thread& thread, std::size_t i) noexcept;
   struct FfnTokens {  // what a feed-forward network works on: all tokens of the batch, or those of one expert
     std::size_t layer, expert;
@@ -70,7 +62,7 @@ class Forward {
   };
   void ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y, const FfnTokens& tokens) noexcept;
   void activate(bool is_gated, Range cols, std::size_t n_tok) noexcept;
-  void experts(Thread& thread, std::size_t i_layer, const Input& x) noexcept;  // -> experts_out_
+  void experts(Thread& thread, std::size_t i_layer, const Input& x) noexcept;  // -> experts_out
 
   void show(Thread& thread, Site site, std::size_t layer, const Buffer& rows) const noexcept;
 
@@ -78,30 +70,13 @@ class Forward {
   void linear(Thread& thread, const Linear& w, const Input& x, Rows y, std::size_t n_tok) noexcept;
   void linear(Thread& thread, const Linear& w, Range rows, const std::byte* next, const Input& x, Rows y,
               std::size_t n_tok) noexcept;
-  // Some activations of a batch in integers.
-  struct Integers {
-    Integers(const Model& model, const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols);
-    static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
-                               std::size_t max_cols);
-    Int8Buffer int8;    // where reads_int8()
-    WordsBuffer words;  // where reads_words()
-  };
-  // What is done to whole tokens between products. The tokens of a batch are shared out; a single one is
-  // every thread's own: to work on it takes no longer than to wait for who does, and spares up to four of a
-  // layer's ten barriers.
-  struct Stream {
-    Stream(const Model& model, const simd::Kernels& kernels, std::size_t max_tok);
-    static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok);
-    Buffer x;             // the residual stream [max_tok, n_embd]
-    Buffer h;             // its normalised form
-    Buffer h2;            // a parallel layer's second norm
-    Integers in, hidden;  // what a block reads, and what is in its middle
-  };
+  // Between products the tokens of a batch are shared out; a single one is every thread's own: to work on it
+  // takes no longer than to wait for who does, and spares up to four of a layer's ten barriers.
   static bool is_shared_out(std::size_t n_tok) noexcept { return n_tok != 1; }
-  Stream& stream(const Thread& thread, std::size_t n_tok) noexcept {
-    return is_shared_out(n_tok) ? shared_ : own_[thread.index()];
+  ResidualStream& stream(const Thread& thread, std::size_t n_tok) noexcept {
+    return is_shared_out(n_tok) ? a_.shared : a_.own[thread.index()];
   }
-  Stream& stream(const Thread& thread) noexcept { return stream(thread, tokens_.size()); }
+  ResidualStream& stream(const Thread& thread) noexcept { return stream(thread, tokens_.size()); }
   static Range own_tokens(const Thread& thread, std::size_t n_tok) noexcept {
     return is_shared_out(n_tok) ? thread.split(n_tok) : Range{0, 1};
   }
@@ -113,10 +88,12 @@ class Forward {
   // Rows without gaps as products read them, in integers too where one of them reads those, which are made
   // here of some tokens, or of the thread's own. Those of others are there after a barrier.
   Input prepare(Range tokens, ConstRows rows, std::size_t n_tok, Integers& integers) noexcept;
-  Input prepare(Thread& thread, ConstRows rows, std::size_t n_tok, Integers Stream::*integers) noexcept;
+  Input prepare(Thread& thread, ConstRows rows, std::size_t n_tok,
+                Integers ResidualStream::*integers) noexcept;
   // The same of rows that all threads may read already, with that barrier where there is anything to wait
   // for.
-  Input prepare_all(Thread& thread, ConstRows rows, std::size_t n_tok, Integers Stream::*integers) noexcept;
+  Input prepare_all(Thread& thread, ConstRows rows, std::size_t n_tok,
+                    Integers ResidualStream::*integers) noexcept;
   void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;  // own tokens
   // The stream's own tokens += what a block adds to them.
   void add_to_stream(Thread& thread, Buffer& added, const NormWeights& post_norm) noexcept;
@@ -137,17 +114,8 @@ class Forward {
   bool is_given_up_ = false;                 // written by thread 0, and read a barrier later
   bool has_evicted_ = false;  // whether queries meet the prefix at another position than their own
 
-  AlignedVector<float> last_hidden_;  // [n_embd] what the output matrix reads of the last token
-  Stream shared_;                     // of a batch; h also takes what a block adds to x
-  std::vector<Stream> own_;           // of one token, one a thread
-  Buffer q_, q_prefix_, k_, v_, attended_;
-  Buffer gate_, up_;
-  Buffer expert_;  // one expert's tokens
-  Buffer experts_out_;
-  Buffer router_;
+  Activations a_;
   Routing routing_;
-  Buffer angles_, prefix_angles_;  // cos and sin for each token [batch, 2 * n_pairs]
-  AlignedVector<float> logits_;
 };
 
 }  // namespace runnel

@@ -7,7 +7,6 @@ constexpr Family gpt2 = {
     .name = "gpt2",
     .norm = Norm::layer,
     .positions = Positions::learned,
-    .activation = Activation::gelu,
     .ffn = Ffn::plain,
 };
 
