@@ -32,10 +32,6 @@ std::int64_t native_window(const Layer& layer) {
   return layer.window > 0 ? static_cast<std::int64_t>(layer.window) : INT64_MAX;
 }
 
-// A batch is stored whole before its first token is looked at, so the ring has room for it beside that
-// token's window.
-std::int64_t ring_slots(std::int64_t window, const CacheSize& size) { return window + size.batch - 1; }
-
 // Slots in whole blocks of keys.
 std::size_t padded(std::size_t n_slots) { return filled_up(n_slots, simd::block_keys); }
 
@@ -126,7 +122,7 @@ std::size_t KvCache::lay_out(const Model& model, const CacheSize& size, CacheTyp
   for (const Layer& layer : model.weights().layers) {
     LayerSlots slots{};  // oldest zero: nothing was overwritten yet
     slots.native = native_window(layer);
-    slots.ring = ring_slots(std::min(slots.native, size.window), size);
+    slots.ring = size.ring_slots(std::min(slots.native, size.window));
     slots.prefix_keys = keys(prefix_type(type), size.n_prefix);
     slots.prefix_values = values(prefix_type(type), size.n_prefix);
     slots.ring_keys = keys(ring_key_type(type, shape.head_dim), slots.ring);
@@ -195,7 +191,7 @@ void KvCache::restart(std::int64_t n_prefix) {
 void KvCache::evict(std::int64_t position) { oldest_ = std::clamp(position, oldest_, position_); }
 
 std::int64_t KvCache::oldest() const {
-  return std::max({size_.n_prefix, oldest_, position_ - ring_slots(size_.window, size_)});
+  return std::max({size_.n_prefix, oldest_, position_ - size_.ring_slots(size_.window)});
 }
 
 bool KvCache::rewind(std::int64_t position) {

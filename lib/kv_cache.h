@@ -31,6 +31,10 @@ struct CacheSize {
   std::int64_t n_prefix = 0;  // tokens pinned for ever
   std::int64_t window = 1;    // last tokens that are seen, the newest included; at least 1
   std::int64_t batch = 1;     // tokens that are stored before the first of them is looked at
+
+  // Of a ring for a window of `seen` tokens: a batch is stored whole before its first token is looked at, so
+  // there is room for it beside that token's window.
+  std::int64_t ring_slots(std::int64_t seen) const { return seen + batch - 1; }
 };
 
 // Tokens that a query sees in one layer. The prefix is numbered by cache position, the window by position.

@@ -16,9 +16,6 @@ constexpr std::int64_t max_width = 1 << 24;
 constexpr std::int64_t max_context = std::int64_t{1} << 32;
 constexpr std::int64_t max_experts = 4096;
 
-// Types a matrix can be multiplied in; the others (i8, i32) are payloads of something else.
-bool is_weight_type(const quant::TypeInfo& type) { return type.decode != nullptr; }
-
 std::string shape_text(std::initializer_list<std::uint64_t> dims) {
   std::string text = "[";
   for (std::uint64_t d : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
@@ -336,7 +333,7 @@ Result<const float*> ModelLoader::optional_vector(const std::string& name, std::
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has shape %s, expected %zu numbers", file_.name().c_str(),
                  name.c_str(), shape_text(*t).c_str(), n);
   if (t->type->type == quant::TensorType::f32) return reinterpret_cast<const float*>(t->data);
-  if (!is_weight_type(*t->type))
+  if (!t->type->holds_weights())
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has type %s, expected real numbers", file_.name().c_str(),
                  name.c_str(), t->type->name);
   auto converted = std::make_unique<float[]>(n);
@@ -356,7 +353,7 @@ Result<const GgufTensor*> ModelLoader::tensor(const std::string& name,
   if (!same)
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has shape %s, expected %s", file_.name().c_str(),
                  name.c_str(), shape_text(*t).c_str(), shape_text(dims).c_str());
-  if (!is_weight_type(*t->type))
+  if (!t->type->holds_weights())
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has type %s, which holds no weights", file_.name().c_str(),
                  name.c_str(), t->type->name);
   if (!t->data)

@@ -1,6 +1,6 @@
-// Threads that work through one token together: a parallel region, even parts of the rows, of which whoever
-// is done takes from the others, a barrier. parallel.cpp is the only file that knows OpenMP; built without it
-// a team has one thread.
+// Threads that work through one batch together: a parallel region; even shares of the rows, with work
+// stealing among the threads that are done; barriers. parallel.cpp is the only file that knows OpenMP; built
+// without it a team has one thread.
 #pragma once
 #include <atomic>
 #include <cstddef>

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/splitmix64.h"
+
 namespace runnel {
 namespace {
 
@@ -260,13 +262,11 @@ std::span<const float> Sampler::adjust(std::span<const float> logits) {
   return {adjusted_.data(), logits.size()};
 }
 
-// SplitMix64; the upper 53 bits as a number in [0, 1).
+// The upper 53 bits of a random number, as one in [0, 1).
 double Sampler::uniform() {
-  std::uint64_t z = random_ += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  z ^= z >> 31;
-  return static_cast<double>(z >> 11) * 0x1p-53;
+  const std::uint64_t bits = splitmix64(random_);
+  random_ += splitmix64_step;
+  return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
 }  // namespace runnel

@@ -59,7 +59,7 @@ Session::Session(std::shared_ptr<const Model> model, const Settings& settings, c
       sampler_(std::move(sampler)),
       stop_text_(settings.stop),
       // As the longest ring of the cache, so that a rewind finds ids for all the keys that are left.
-      history_(size.n_prefix + size.window + size.batch - 1, size.n_prefix) {
+      history_(size.n_prefix + size.ring_slots(size.window), size.n_prefix) {
   if (!model_->can_stream()) reread_batch_.resize(static_cast<std::size_t>(size.batch));
 }
 

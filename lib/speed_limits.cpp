@@ -15,7 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double measure_seconds = 0.3;
+constexpr double peak_seconds = 0.3;
+constexpr double read_seconds = 0.1;         // for each way of reading
 constexpr double least_pass_seconds = 0.02;  // against which starting the threads is nothing
 constexpr int least_passes = 3;
 
@@ -35,9 +36,9 @@ double time_pass(Team& team, std::size_t n, const Work& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Seconds of one work(thread) on all threads at best.
+// Seconds of one work(thread) on all threads at best, tried for so long.
 template <class Work>
-double best_seconds(Team& team, const Work& work) {
+double best_seconds(Team& team, double measure_seconds, const Work& work) {
   std::size_t n = 1;
   while (time_pass(team, n, work) < least_pass_seconds && n < (std::size_t{1} << 30)) n *= 2;
   double best = time_pass(team, n, work), total = best;
@@ -92,7 +93,7 @@ Result<double> measure_read(const Model& model, const Settings& settings) {
   double seconds = std::numeric_limits<double>::infinity();
   for (const WayOfReading& way : ways_of_reading) {
     seconds = std::min(
-        seconds, best_seconds(team, [&](Thread& thread) {
+        seconds, best_seconds(team, read_seconds, [&](Thread& thread) {
           thread.share({words.size(), page_words, n_pieces}, [&](const Piece& piece) {
             const Range mine = piece.items;
             sum.fetch_xor(kernels.read_words(words.data() + mine.begin, mine.size(), way.n_places, way.ahead),
@@ -113,8 +114,8 @@ Result<double> measure_peak(Arithmetic arithmetic, const Settings& settings) {
   std::atomic<std::uint64_t> n_threads{0};  // that there really are
   team.run([&](Thread&) { n_threads.fetch_add(1, std::memory_order_relaxed); });
   std::atomic<std::uint64_t> sum{0};
-  const double seconds =
-      best_seconds(team, [&](Thread&) { sum.fetch_add(peak(n_rounds), std::memory_order_relaxed); });
+  const double seconds = best_seconds(
+      team, peak_seconds, [&](Thread&) { sum.fetch_add(peak(n_rounds), std::memory_order_relaxed); });
   return static_cast<double>(peak(n_rounds) * n_threads) / seconds;
 }
 

@@ -9,10 +9,10 @@
 
 namespace runnel {
 
-// Both take half a second, with a large model to read a few seconds, and give the best of several passes, on
+// Both take half a second to one, with a large model to read several, and give the best of many passes, on
 // the threads and with the kernels of `settings`.
 
-// Bytes a second at which the model's weights can be read, each thread its part of them in order.
+// Bytes a second at which the model's weights can be read, in the best of several orders.
 Result<double> measure_read(const Model& model, const Settings& settings);
 
 // Multiply-adds a second, in registers alone.

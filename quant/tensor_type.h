@@ -18,6 +18,8 @@ struct TypeInfo {
   // weights (i32, and i8, whose scales are another tensor).
   void (*decode)(float* out, const void* in, std::size_t n) noexcept;
   void (*encode)(void* out, const float* in, std::size_t n) noexcept;
+
+  bool holds_weights() const noexcept { return decode != nullptr; }
 };
 
 // Null for an id that runnel cannot read.

@@ -35,7 +35,7 @@ std::uint32_t file_type(TensorType type) {
 }
 
 const TypeInfo& new_type(const GgufTensor& tensor, TensorType type) {
-  if (!tensor.type->decode || tensor.type->type == TensorType::i8) return *tensor.type;  // no weights
+  if (!tensor.type->holds_weights()) return *tensor.type;
   if (tensor.rank == 1 || type == TensorType::f32) return quant::type_info(TensorType::f32);
   const bool is_matrix = ends_with(tensor.name, ".weight") && !ends_with(tensor.name, "_norm.weight") &&
                          tensor.name != "position_embd.weight" && tensor.name != "token_types.weight" &&

@@ -90,7 +90,7 @@ class Planner {
     if (is_one_of(name.stem, {"output", "output_norm"})) planned.layer = model_.shape().n_layer;
     planned.reads = site_read(name);
     give(name, planned);
-    if (tensor.type->decode && tensor.type->type != TensorType::i8) planned.treatment = Treatment::to_f32;
+    if (tensor.type->holds_weights()) planned.treatment = Treatment::to_f32;
     if (can_pack(name, tensor)) {
       const bool is_q8_0 = keeps_q8_0_ && tensor.type->type == TensorType::q8_0;
       planned.treatment = is_q8_0 ? Treatment::pack_q8_0 : Treatment::pack;
@@ -120,8 +120,8 @@ class Planner {
 
   bool can_pack(const Name& name, const GgufTensor& tensor) const {
     const bool is_matrix = is_vocabulary(name.stem) || (site_read(name) && name.stem != "ffn_gate_inp");
-    if (!is_matrix || name.last != "weight" || tensor.rank < 2 || tensor.rank > 3 || !tensor.type->decode ||
-        tensor.type->type == TensorType::i8)
+    if (!is_matrix || name.last != "weight" || tensor.rank < 2 || tensor.rank > 3 ||
+        !tensor.type->holds_weights())
       return false;
     if (tensor.dims[0] > quant::i8_max_size || tensor.dims[1] > quant::i8_max_size) return false;
     const Shape& shape = model_.shape();

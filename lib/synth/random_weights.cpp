@@ -1,5 +1,7 @@
 #include "lib/synth/random_weights.h"
 
+#include "lib/splitmix64.h"
+
 namespace runnel {
 namespace {
 
@@ -22,7 +24,7 @@ RandomTensor::RandomTensor(std::uint64_t seed, std::string_view name, float mean
 
 void RandomTensor::fill(float* out, std::uint64_t first, std::size_t n) const {
   // Counters step by SplitMix64's own odd constant, which its first line adds once more.
-  const auto pair = [this](std::uint64_t i) { return splitmix64(key_ + i * UINT64_C(0x9e3779b97f4a7c15)); };
+  const auto pair = [this](std::uint64_t i) { return splitmix64(key_ + i * splitmix64_step); };
   const auto number = [this](std::uint64_t bits) {
     return mean_ + spread_ * uniform(static_cast<std::uint32_t>(bits));
   };

@@ -3,15 +3,10 @@
 #include <atomic>
 #include <chrono>
 
+#include "lib/splitmix64.h"
+
 namespace runnel {
 namespace {
-
-// A bijection in which every bit of the result depends on every bit of x (the finalizer of SplitMix64).
-std::uint64_t scramble(std::uint64_t x) noexcept {
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
-  x = (x ^ x >> 27) * 0x94D049BB133111EB;
-  return x ^ x >> 31;
-}
 
 std::uint64_t address_of(const void* object) noexcept { return reinterpret_cast<std::uintptr_t>(object); }
 
@@ -23,12 +18,12 @@ KeyedHash::KeyedHash() {
   static std::atomic<std::uint64_t> count{0};
   const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   const auto today = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  std::uint64_t state = count.fetch_add(0x9E3779B97F4A7C15, std::memory_order_relaxed);
+  std::uint64_t state = count.fetch_add(splitmix64_step, std::memory_order_relaxed);
   for (const std::uint64_t word : {address_of(this), address_of(&state), address_of(&count), now, today}) {
-    state = scramble(state ^ word);
+    state = splitmix64_mix(state ^ word);
   }
-  seed_ = scramble(state + 1);
-  multiplier_ = scramble(state + 2) | 1;
+  seed_ = splitmix64_mix(state + 1);
+  multiplier_ = splitmix64_mix(state + 2) | 1;
 }
 
 }  // namespace runnel
