@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/activation_buffer.h"
 #include "lib/aligned.h"
 #include "lib/kv_cache.h"
-#include "lib/linear.h"
+#include "lib/linear/activation_buffer.h"
+#include "lib/linear/linear.h"
 #include "lib/model.h"
 #include "simd/kernels.h"
 

@@ -6,10 +6,10 @@
 
 #include "lib/aligned.h"
 #include "lib/kv_cache.h"
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 #include "lib/model.h"
 #include "lib/observer.h"
-#include "lib/parallel.h"
+#include "lib/system/parallel.h"
 
 namespace runnel {
 

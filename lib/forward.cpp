@@ -273,7 +273,7 @@ void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexc
     const Range mine = thread.split(share.n);
     for (std::size_t i = mine.begin; i < mine.end; ++i)
       std::copy_n(x.rows.data + share.tokens[i] * x.rows.stride, a_.expert.n_cols, a_.expert.row(i));
-    const Input input = prepare(mine, a_.expert, share.n, shared_.in);
+    const Input input = prepare(mine, a_.expert, share.n, a_.shared.in);
     thread.barrier();
     ffn(thread, w.experts[e], input, a_.expert, {i_layer, e, share.tokens, share.n});
     for (std::size_t i = mine.begin; i < mine.end; ++i)

@@ -8,12 +8,12 @@
 #include "lib/activations.h"
 #include "lib/attention.h"
 #include "lib/kv_cache.h"
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 #include "lib/model.h"
 #include "lib/moe.h"
 #include "lib/observer.h"
-#include "lib/parallel.h"
 #include "lib/rope.h"
+#include "lib/system/parallel.h"
 
 namespace runnel {
 

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "lib/aligned.h"
-#include "lib/huge_pages.h"
 #include "lib/io/output.h"
 #include "lib/model.h"
 #include "lib/range.h"
 #include "lib/settings.h"
+#include "lib/system/huge_pages.h"
 #include "simd/kernels.h"
 
 namespace runnel {

@@ -2,6 +2,7 @@
 
 #include "lib/model_loader.h"
 #include "lib/rope_loader.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "lib/arch/family.h"
 #include "lib/io/gguf.h"
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 #include "lib/result.h"
 #include "lib/rope.h"
 #include "lib/settings.h"

@@ -16,18 +16,6 @@ constexpr std::int64_t max_width = 1 << 24;
 constexpr std::int64_t max_context = std::int64_t{1} << 32;
 constexpr std::int64_t max_experts = 4096;
 
-std::string shape_text(std::initializer_list<std::uint64_t> dims) {
-  std::string text = "[";
-  for (std::uint64_t d : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
-  return text + "]";
-}
-
-std::string shape_text(const GgufTensor& t) {
-  std::string text = "[";
-  for (std::uint32_t i = 0; i < t.rank; ++i) text += (i ? ", " : "") + std::to_string(t.dims[i]);
-  return text + "]";
-}
-
 }  // namespace
 
 std::string ModelLoader::key(const char* name) const { return model_.architecture_ + "." + name; }
@@ -352,7 +340,7 @@ Result<const GgufTensor*> ModelLoader::tensor(const std::string& name,
   for (; i < t->dims.size(); ++i) same &= t->dims[i] == 1;
   if (!same)
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has shape %s, expected %s", file_.name().c_str(),
-                 name.c_str(), shape_text(*t).c_str(), shape_text(dims).c_str());
+                 name.c_str(), shape_text(*t).c_str(), shape_text({dims.begin(), dims.size()}).c_str());
   if (!t->type->holds_weights())
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has type %s, which holds no weights", file_.name().c_str(),
                  name.c_str(), t->type->name);

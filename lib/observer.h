@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 
 namespace runnel {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/text/printable.h"
+
 namespace runnel {
 
 Error RopeLoader::bad(const char* name, double value) const {

@@ -7,6 +7,8 @@
 #include <span>
 #include <variant>
 
+#include "lib/text/printable.h"
+
 namespace runnel {
 namespace {
 
@@ -162,19 +164,9 @@ constexpr std::size_t max_stop_bytes = 1024;
 
 // ---- errors ----
 
-// Short and printable, for a message of one line.
-std::string shown(std::string_view value) {
-  constexpr std::size_t most = 60;
-  std::string text(value.substr(0, most));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
-  if (value.size() > most) text += "...";
-  return text;
-}
-
 Error bad(const SettingInfo& info, const std::string& expected, std::string_view value) {
   return error(RUNNEL_BAD_ARGUMENT, "%s: expected %s, got \"%s\"", info.name, expected.c_str(),
-               shown(value).c_str());
+               printable(value, 60).c_str());
 }
 
 // ---- numbers ----
@@ -389,8 +381,8 @@ const Row* find_row(std::string_view name) {
 Error unknown_name(std::string_view name) {
   std::string names;
   for (const Row& row : rows) names += (names.empty() ? "" : ", ") + std::string(row.info.name);
-  return error(RUNNEL_BAD_ARGUMENT, "there is no setting \"%s\"; the settings are %s", shown(name).c_str(),
-               names.c_str());
+  return error(RUNNEL_BAD_ARGUMENT, "there is no setting \"%s\"; the settings are %s",
+               printable(name, 60).c_str(), names.c_str());
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <limits>
 
-#include "lib/machine.h"
-#include "lib/parallel.h"
+#include "lib/system/machine.h"
+#include "lib/system/parallel.h"
 #include "simd/kernels.h"
 
 namespace runnel {

@@ -13,7 +13,7 @@
 #include "lib/chat/chat.h"
 #include "lib/model.h"
 #include "lib/result.h"
-#include "lib/session.h"
+#include "lib/session/session.h"
 #include "lib/settings.h"
 #include "runnel/runnel.h"
 

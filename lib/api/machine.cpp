@@ -1,8 +1,8 @@
 // The C surface: the processor, and what it can do at best.
-#include "lib/machine.h"
+#include "lib/system/machine.h"
 
 #include "lib/api/call.h"
-#include "lib/blas.h"
+#include "lib/linear/blas.h"
 #include "lib/speed_limits.h"
 #include "simd/kernels.h"
 

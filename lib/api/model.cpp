@@ -2,9 +2,9 @@
 #include "lib/api/call.h"
 #include "lib/forward.h"
 #include "lib/kv_cache.h"
-#include "lib/machine.h"
 #include "lib/quantize/pack_in_memory.h"
 #include "lib/speed_limits.h"
+#include "lib/system/machine.h"
 #include "lib/token/tokenizer.h"
 
 using namespace runnel;

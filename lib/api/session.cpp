@@ -3,7 +3,7 @@
 
 #include "lib/api/call.h"
 #include "lib/callback_observer.h"
-#include "lib/int8_error.h"
+#include "lib/linear/int8_error.h"
 #include "lib/token/tokenizer.h"
 
 using namespace runnel;

@@ -7,6 +7,7 @@ constexpr Family bloom = {
     .name = "bloom",
     .norm = Norm::layer,
     .positions = Positions::alibi,
+    .activation = Activation::gelu,
     .ffn = Ffn::plain,
 };
 

@@ -7,6 +7,7 @@ constexpr Family falcon = {
     .name = "falcon",
     .norm = Norm::layer,
     .positions = Positions::rope_halves,
+    .activation = Activation::gelu,
     .ffn = Ffn::plain,
     .parallel_ffn = true,
 };

@@ -12,7 +12,7 @@ enum class Activation { silu, gelu };
 enum class Ffn {
   gated,         // down(act(gate(x)) * up(x))
   gated_in_one,  // the same with gate and up as the two halves of one matrix, stored as "up"
-  plain          // down(gelu(up(x)))
+  plain          // down(act(up(x))), act: gelu, the only one forward.cpp has for it
 };
 enum class WindowPattern { none, all_layers, even_layers };  // which layers have a native sliding window
 
@@ -20,7 +20,7 @@ struct Family {
   const char* name;  // general.architecture
   Norm norm = Norm::rms;
   Positions positions = Positions::rope_adjacent;
-  Activation activation = Activation::silu;  // of a gated network; a plain one has gelu
+  Activation activation = Activation::silu;
   Ffn ffn = Ffn::gated;
   WindowPattern window = WindowPattern::none;
   int default_window = 0;        // where the file does not say

@@ -7,6 +7,7 @@ constexpr Family gpt2 = {
     .name = "gpt2",
     .norm = Norm::layer,
     .positions = Positions::learned,
+    .activation = Activation::gelu,
     .ffn = Ffn::plain,
 };
 

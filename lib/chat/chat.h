@@ -16,7 +16,7 @@
 #include "lib/chat/template.h"
 #include "lib/chat/transcript.h"
 #include "lib/result.h"
-#include "lib/session.h"
+#include "lib/session/session.h"
 
 namespace runnel {
 

@@ -3,6 +3,7 @@
 
 #include "lib/chat/chat.h"
 #include "lib/saved/saved_file.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 namespace {

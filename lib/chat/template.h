@@ -10,9 +10,8 @@
 
 namespace runnel {
 
-// A stretch of text. In markup the names of special tokens are these tokens; in what people say they are
-// plain text, so that nobody ends a turn by typing its end. The pieces of one part are one text: a token may
-// span two of them.
+// A TextPiece (token/tokenizer.h) that owns its text. The pieces of one part are one text: a token may span
+// two of them.
 struct ChatPiece {
   std::string text;
   bool markup;

@@ -6,6 +6,7 @@
 
 #include "lib/io/file_kind.h"
 #include "lib/io/little_endian.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 

@@ -131,8 +131,8 @@ class GgufFile {
 // One line of text for people; arrays and long strings are shortened to about max_chars.
 std::string to_text(const GgufValue& value, std::size_t max_chars);
 
-// A string of a file, fit for a message: control characters and invalid UTF-8 as \n or \xNN, shortened with
-// "..." to about max_chars bytes.
-std::string printable(std::string_view text, std::size_t max_chars = 80);
+// "[2048, 32000]", in GGUF's order.
+std::string shape_text(std::span<const std::uint64_t> dims);
+std::string shape_text(const GgufTensor& tensor);
 
 }  // namespace runnel

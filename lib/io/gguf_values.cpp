@@ -6,7 +6,7 @@
 
 #include "lib/io/gguf.h"
 #include "lib/io/little_endian.h"
-#include "lib/token/utf8.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 
@@ -102,14 +102,6 @@ std::string element_text(const GgufValue& value, std::uint64_t i) {
     default:
       return std::to_string(integer_at(value, i).value_or(0));
   }
-}
-
-std::string escaped(unsigned char byte) {
-  if (byte == '\n') return "\\n";
-  if (byte == '\t') return "\\t";
-  if (byte == '\r') return "\\r";
-  constexpr const char* digits = "0123456789abcdef";
-  return {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
 }
 
 std::string quoted(std::string_view text, std::size_t max_chars) {
@@ -253,25 +245,20 @@ Result<std::string_view> GgufFile::get_string(std::string_view key, std::string_
   return find(key) != nullptr ? get_string(key) : absent;
 }
 
+std::string shape_text(std::span<const std::uint64_t> dims) {
+  std::string text = "[";
+  for (const std::uint64_t d : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
+  return text + "]";
+}
+
+std::string shape_text(const GgufTensor& tensor) {
+  return shape_text(std::span(tensor.dims).first(tensor.rank));
+}
+
 std::string to_text(const GgufValue& value, std::size_t max_chars) {
   if (value.is_array) return array_text(value, max_chars);
   return value.type == GgufType::string ? printable(string_at(value.data), max_chars)
                                         : element_text(value, 0);
-}
-
-std::string printable(std::string_view text, std::size_t max_chars) {
-  std::string out;
-  while (!text.empty()) {
-    const Utf8Char next = decode_utf8(text);
-    const bool control = next.code < 0x20 || (next.code >= 0x7f && next.code < 0xa0);
-    const std::size_t n_taken = next.valid && !control ? next.bytes : 1;
-    const std::string piece = next.valid && !control ? std::string(text.substr(0, n_taken))
-                                                     : escaped(static_cast<unsigned char>(text[0]));
-    if (out.size() + piece.size() > max_chars) return out + "...";
-    out += piece;
-    text.remove_prefix(n_taken);
-  }
-  return out;
 }
 
 }  // namespace runnel

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/io/little_endian.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "lib/text/printable.h"
 #include "quant/tensor_type.h"
 
 namespace runnel {
@@ -33,17 +34,11 @@ Dims scale_dims(const ShapeI8& shape, std::size_t n_matrix) {
           n_matrix > 0 ? std::size_t{4} : 3};
 }
 
-std::string text(const std::array<std::uint64_t, 4>& extent, std::size_t rank) {
-  std::string result = "[";
-  for (std::size_t i = 0; i < rank; ++i) result += (i > 0 ? ", " : "") + std::to_string(extent[i]);
-  return result + "]";
-}
-
 Result<void> check_dims(const GgufFile& file, const GgufTensor& tensor, const Dims& dims) {
   if (tensor.dims != dims.extent)
     return error(RUNNEL_BAD_FILE, "%s: packed tensor %s has shape %s, expected %s", file.name().c_str(),
-                 printable(tensor.name).c_str(), text(tensor.dims, tensor.rank).c_str(),
-                 text(dims.extent, dims.rank).c_str());
+                 printable(tensor.name).c_str(), shape_text(tensor).c_str(),
+                 shape_text(std::span(dims.extent).first(dims.rank)).c_str());
   return {};
 }
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/parallel.h"
+#include "lib/system/parallel.h"
 
 namespace runnel {
 

@@ -7,8 +7,8 @@
 
 #include "lib/model.h"
 #include "lib/observer.h"
-#include "lib/parallel.h"
 #include "lib/result.h"
+#include "lib/system/parallel.h"
 #include "simd/kernels.h"
 
 namespace runnel {

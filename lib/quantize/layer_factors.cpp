@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "lib/quantize/balance.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 namespace {

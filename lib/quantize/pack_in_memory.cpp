@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "lib/machine.h"
 #include "lib/model_in_memory.h"
 #include "lib/quantize/pack_model.h"
+#include "lib/system/machine.h"
 
 namespace runnel {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "lib/text/printable.h"
+
 namespace runnel {
 
 using quant::MutablePanelsI8;

@@ -3,10 +3,11 @@
 #include <optional>
 
 #include "lib/io/packed_file.h"
-#include "lib/machine.h"
 #include "lib/model.h"
 #include "lib/quantize/convert.h"
 #include "lib/quantize/pack_model.h"
+#include "lib/system/machine.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 namespace {
@@ -37,7 +38,8 @@ Result<void> quantize(const std::string& in, const std::string& out, const Quant
                       const Settings& settings) {
   const std::optional<TensorType> plain = plain_type(how.type);
   if (!plain && how.type != "i8")
-    return error(RUNNEL_BAD_ARGUMENT, "type is \"%.40s\", expected i8, q8_0, f16 or f32", how.type.c_str());
+    return error(RUNNEL_BAD_ARGUMENT, "type is \"%s\", expected i8, q8_0, f16 or f32",
+                 printable(how.type, 40).c_str());
   if (plain && !how.calibration.empty())
     return error(RUNNEL_BAD_ARGUMENT, "a calibration text serves type i8 only, not %s", how.type.c_str());
   RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));

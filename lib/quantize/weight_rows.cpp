@@ -4,7 +4,8 @@
 #include <atomic>
 #include <cmath>
 
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
+#include "lib/text/printable.h"
 #include "quant/i8.h"
 
 namespace runnel {

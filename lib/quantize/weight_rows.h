@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "lib/io/gguf.h"
-#include "lib/parallel.h"
 #include "lib/result.h"
+#include "lib/system/parallel.h"
 #include "simd/kernels.h"
 
 namespace runnel {

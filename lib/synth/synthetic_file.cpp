@@ -5,11 +5,12 @@
 #include <utility>
 
 #include "lib/io/gguf_writer.h"
-#include "lib/machine.h"
 #include "lib/model_in_memory.h"
-#include "lib/parallel.h"
 #include "lib/synth/random_weights.h"
 #include "lib/synth/tensors.h"
+#include "lib/system/machine.h"
+#include "lib/system/parallel.h"
+#include "lib/text/printable.h"
 #include "lib/work.h"
 
 namespace runnel {

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "lib/text/printable.h"
 #include "lib/token/keyed_hash.h"
 #include "lib/token/merge_table.h"
 #include "lib/token/pre_tokenizer.h"

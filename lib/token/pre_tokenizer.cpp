@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "lib/token/utf8.h"
+#include "lib/text/utf8.h"
 
 namespace runnel {
 namespace {

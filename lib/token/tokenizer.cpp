@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/text/printable.h"
+
 namespace runnel {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const GgufFile& file) {

@@ -11,8 +11,8 @@
 
 #include "lib/io/gguf.h"
 #include "lib/result.h"
+#include "lib/text/utf8.h"
 #include "lib/token/special_split.h"
-#include "lib/token/utf8.h"
 #include "lib/token/vocab.h"
 
 namespace runnel {

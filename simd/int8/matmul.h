@@ -367,15 +367,15 @@ inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI
     const quant::PanelsI8 part = w.panels.rows(begin, n_rows);
     const bool whole = part.shape.n_panels() == n_panels;
     const bool more = w.next != nullptr || begin + 2 * rows <= w.n_rows();
-    const Tile tile{part.codes,
-                    part.scales,
-                    whole ? part.shape.panel_codes() : 0,
-                    whole ? part.shape.panel_scales() : 0,
-                    x,
-                    stretch,
-                    panel_rows,
-                    w.ahead(begin / panel_rows, n_panels) + stretch.begin * block_bytes,
-                    more ? ahead_lines : 0};
+    const Tile tile{.codes = part.codes,
+                    .scales = part.scales,
+                    .codes_stride = whole ? part.shape.panel_codes() : 0,
+                    .scales_stride = whole ? part.shape.panel_scales() : 0,
+                    .x = x,
+                    .stretch = stretch,
+                    .y_panel_stride = panel_rows,
+                    .ahead = w.ahead(begin / panel_rows, n_panels) + stretch.begin * block_bytes,
+                    .ahead_lines = more ? ahead_lines : 0};
     multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + begin, y_stride, tile, n_tok, n_rows);
   }
 }

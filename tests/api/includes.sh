@@ -10,6 +10,10 @@ check quant 'quant/'
 check simd 'simd/|quant/'
 check lib 'lib/|simd/|quant/|runnel/runnel\.h'
 check cli '[a-z_0-9]*\.h"|runnel/runnel\.h'  # its own files stand side by side
+# So do the folders of lib/ among themselves.
+loops=$(grep -rE '^#include "lib/[a-z0-9_]+/' lib --include='*.h' --include='*.cpp' |
+  sed -nE 's|^lib/([a-z0-9_]+)/[^:]*:#include "lib/([a-z0-9_]+)/.*|\1 \2|p' | tsort 2>&1 >/dev/null)
+[ -z "$loops" ] || { echo "folders of lib/ include each other:"; echo "$loops"; bad=1; }
 # The library never prints, exits, aborts or reads the environment.
 calls='(\bprintf|\bputs|\bputchar|\bperror|std::cout|std::cerr|\bexit|\b_exit|\babort|\bassert|\bgetenv|\bsetenv) *\('
 found=$(grep -rnE "$calls|std::cout|std::cerr|#include <iostream>" quant simd lib --include='*.h' --include='*.cpp' |

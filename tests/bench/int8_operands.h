@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "lib/activation_buffer.h"
+#include "lib/linear/activation_buffer.h"
 #include "lib/aligned.h"
 #include "quant/i8.h"
 #include "simd/kernels.h"

@@ -2,7 +2,7 @@
 // refused with a message; no crash, and never memory out of proportion.
 #include <gtest/gtest.h>
 
-#include "lib/session.h"
+#include "lib/session/session.h"
 #include "tests/fuzz/allocation_peak.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/paths.h"

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "lib/session.h"
+#include "lib/session/session.h"
 #include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
 #include "tests/support/numbers.h"

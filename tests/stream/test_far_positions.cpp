@@ -12,7 +12,7 @@
 
 #include "lib/forward.h"
 #include "lib/io/gguf_writer.h"
-#include "lib/session.h"
+#include "lib/session/session.h"
 #include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
 #include "tests/support/numbers.h"

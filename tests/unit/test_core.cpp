@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "lib/core.h"
+#include "lib/system/core.h"
 #if defined(__linux__)
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "lib/cpu_quota.h"
+#include "lib/system/cpu_quota.h"
 #include "tests/support/folder.h"
 
 using runnel::cpu_quota;

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "lib/io/gguf.h"
+#include "lib/text/printable.h"
 #include "tests/unit/gguf_builder.h"
 
 namespace runnel::test {

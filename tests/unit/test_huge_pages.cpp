@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "lib/aligned.h"
-#include "lib/huge_pages.h"
+#include "lib/system/huge_pages.h"
 #include "tests/support/huge_pages.h"
 
 using runnel::HugePages;

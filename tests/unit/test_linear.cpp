@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 
 namespace runnel {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/moe.h"
-#include "lib/session.h"
+#include "lib/session/session.h"
 #include "lib/speed_limits.h"
 #include "tests/support/folder.h"
 #include "tests/support/model_weights.h"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/parallel.h"
+#include "lib/system/parallel.h"
 
 namespace runnel {
 namespace {

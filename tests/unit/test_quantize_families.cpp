@@ -7,7 +7,7 @@
 #include <initializer_list>
 
 #include "lib/quantize/quantize.h"
-#include "lib/session.h"
+#include "lib/session/session.h"
 #include "tests/support/model_weights.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"

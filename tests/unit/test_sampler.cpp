@@ -10,7 +10,7 @@
 #include <numeric>
 #include <random>
 
-#include "lib/sampler.h"
+#include "lib/session/sampler.h"
 
 namespace {
 std::atomic<std::size_t> n_allocations{0};

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "lib/stop_text.h"
+#include "lib/session/stop_text.h"
 
 namespace runnel {
 namespace {

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <map>
 
-#include "lib/session.h"
+#include "lib/session/session.h"
 #include "lib/speed_limits.h"
 #include "lib/synth/random_weights.h"
 #include "lib/synth/synthetic_file.h"

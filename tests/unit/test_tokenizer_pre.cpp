@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "lib/token/pre_tokenizer.h"
-#include "lib/token/utf8.h"
+#include "lib/text/utf8.h"
 
 namespace runnel {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/token/unicode.h"
-#include "lib/token/utf8.h"
+#include "lib/text/utf8.h"
 
 namespace runnel {
 namespace {

@@ -1,7 +1,7 @@
 // y = W x for many tokens and Q8_0 weights. W is laid out a block at a time as packed files have it
 // (quant/i8.h) and multiplied in int8: the same bits as of the packed matrix.
 #pragma once
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 
 namespace runnel {
 

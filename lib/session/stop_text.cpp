@@ -1,4 +1,4 @@
-#include "lib/stop_text.h"
+#include "lib/session/stop_text.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "lib/huge_pages.h"
+#include "lib/system/huge_pages.h"
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-#include "lib/machine.h"
+#include "lib/system/machine.h"
 
 #include <algorithm>
 #include <string>
@@ -8,8 +8,8 @@
 #include <sched.h>
 #endif
 
-#include "lib/cpu_quota.h"
-#include "lib/system_number.h"
+#include "lib/system/cpu_quota.h"
+#include "lib/system/system_number.h"
 #include "simd/kernels.h"
 
 namespace runnel {

@@ -1,6 +1,6 @@
-#include "lib/words_matmul.h"
+#include "lib/linear/words_matmul.h"
 
-#include "lib/panel_blocks.h"
+#include "lib/linear/panel_blocks.h"
 
 namespace runnel {
 namespace {

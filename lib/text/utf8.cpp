@@ -1,4 +1,4 @@
-#include "lib/token/utf8.h"
+#include "lib/text/utf8.h"
 
 #include <array>
 

@@ -1,13 +1,13 @@
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "lib/float_matmul.h"
-#include "lib/panel_blocks.h"
-#include "lib/q8_0_matmul.h"
-#include "lib/words_matmul.h"
+#include "lib/linear/float_matmul.h"
+#include "lib/linear/panel_blocks.h"
+#include "lib/linear/q8_0_matmul.h"
+#include "lib/linear/words_matmul.h"
 
 namespace runnel {
 namespace {

@@ -5,7 +5,8 @@
 
 #include "lib/saved/model_hash.h"
 #include "lib/saved/saved_file.h"
-#include "lib/session.h"
+#include "lib/session/session.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 namespace {

@@ -4,9 +4,9 @@
 #include <initializer_list>
 #include <vector>
 
-#include "lib/activation_buffer.h"
 #include "lib/aligned.h"
-#include "lib/parallel.h"
+#include "lib/linear/activation_buffer.h"
+#include "lib/system/parallel.h"
 #include "quant/i8.h"
 #include "quant/tensor_type.h"
 #include "simd/kernels.h"

@@ -1,4 +1,4 @@
-#include "lib/q8_0_matmul.h"
+#include "lib/linear/q8_0_matmul.h"
 
 #include <algorithm>
 

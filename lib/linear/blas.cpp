@@ -1,4 +1,4 @@
-#include "lib/blas.h"
+#include "lib/linear/blas.h"
 
 #if defined(RUNNEL_BLAS)
 

@@ -1,9 +1,9 @@
-#include "lib/float_matmul.h"
+#include "lib/linear/float_matmul.h"
 
 #include <algorithm>
 
-#include "lib/blas.h"
-#include "lib/panel_blocks.h"
+#include "lib/linear/blas.h"
+#include "lib/linear/panel_blocks.h"
 
 namespace runnel {
 namespace {

@@ -2,7 +2,7 @@
 // stays in the L2 cache while all tokens pass (Goto and van de Geijn 2008, Anatomy of High-Performance Matrix
 // Multiplication). Built with OpenBLAS, its sgemm multiplies instead.
 #pragma once
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 
 namespace runnel {
 

@@ -1,9 +1,9 @@
-#include "lib/int8_error.h"
+#include "lib/linear/int8_error.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 #include "simd/kernels.h"
 
 namespace runnel {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "lib/session.h"
+#include "lib/session/session.h"
 
 namespace runnel {
 

@@ -1,11 +1,11 @@
-#include "lib/cpu_quota.h"
+#include "lib/system/cpu_quota.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <string_view>
 
-#include "lib/system_number.h"
+#include "lib/system/system_number.h"
 
 namespace runnel {
 namespace {

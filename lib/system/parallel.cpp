@@ -1,4 +1,4 @@
-#include "lib/parallel.h"
+#include "lib/system/parallel.h"
 
 #include <algorithm>
 #include <csignal>
@@ -9,7 +9,7 @@
 #include <omp.h>
 #endif
 
-#include "lib/core.h"
+#include "lib/system/core.h"
 
 namespace runnel {
 namespace {

@@ -4,7 +4,7 @@
 #pragma once
 #include <algorithm>
 
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 
 namespace runnel {
 

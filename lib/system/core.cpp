@@ -1,9 +1,9 @@
-#include "lib/core.h"
+#include "lib/system/core.h"
 
 #if defined(__linux__)
 #include <sched.h>
 
-#include "lib/system_number.h"
+#include "lib/system/system_number.h"
 #endif
 
 namespace runnel {

@@ -1,4 +1,4 @@
-#include "lib/sampler.h"
+#include "lib/session/sampler.h"
 
 #include <algorithm>
 #include <array>

@@ -12,13 +12,13 @@
 #include "lib/forward.h"
 #include "lib/kv_cache.h"
 #include "lib/model.h"
-#include "lib/parallel.h"
 #include "lib/result.h"
-#include "lib/sampler.h"
+#include "lib/session/sampler.h"
+#include "lib/session/stop_text.h"
+#include "lib/session/token_history.h"
+#include "lib/session/turn_marks.h"
 #include "lib/settings.h"
-#include "lib/stop_text.h"
-#include "lib/token_history.h"
-#include "lib/turn_marks.h"
+#include "lib/system/parallel.h"
 
 namespace runnel {
 

@@ -2,7 +2,7 @@
 // than floats. W is laid out a block at a time as such integers (quant/i16.h), and the block stays in the L2
 // cache while all tokens pass.
 #pragma once
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 
 namespace runnel {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "lib/linear.h"
+#include "lib/linear/linear.h"
 
 namespace runnel {
 

@@ -1,8 +1,9 @@
-#include "lib/session.h"
+#include "lib/session/session.h"
 
 #include <algorithm>
 
-#include "lib/machine.h"
+#include "lib/system/machine.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 namespace {
@@ -111,8 +112,8 @@ Result<void> Session::restart(std::int64_t n_prefix) {
 Result<void> Session::set(std::string_view name, std::string_view value) {
   const SettingInfo* info = find_setting(name);
   if (info && info->scope < SettingScope::running)
-    return error(RUNNEL_BAD_ARGUMENT, "%.60s: cannot be changed on a running session",
-                 std::string(name).c_str());
+    return error(RUNNEL_BAD_ARGUMENT, "%s: cannot be changed on a running session",
+                 printable(name, 60).c_str());
   Settings changed = settings_;
   RUNNEL_TRY(changed.set(name, value));
   std::vector<std::string> stops = changed.stop;
