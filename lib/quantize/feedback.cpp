@@ -41,10 +41,10 @@ void invert(double* m, std::size_t n) {
   }
 }
 
-// shares [128, 128] of one group of n inputs, zeros if its moments tell nothing.
-void find_shares(float* shares, const float* sums, std::size_t n_tokens, const float* factors,
-                 std::size_t n) {
-  std::vector<double> h(group * group);
+// shares [128, 128] of one group of n inputs, zeros if its moments tell nothing. h: room for [128, 128].
+void find_shares(float* shares, const float* sums, std::size_t n_tokens, const float* factors, std::size_t n,
+                 double* h) {
+  std::fill_n(h, group * group, 0.0);
   double mean = 0;
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = i; j < n; ++j) {
@@ -55,8 +55,8 @@ void find_shares(float* shares, const float* sums, std::size_t n_tokens, const f
     }
   for (std::size_t i = 0; i < n; ++i) h[i * group + i] += damping * mean;
   std::fill_n(shares, group * group, 0.0f);
-  if (!factorise(h.data(), n)) return;
-  invert(h.data(), n);
+  if (!factorise(h, n)) return;
+  invert(h, n);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = i + 1; j < n; ++j)
       shares[i * group + j] = static_cast<float>(h[i * group + j] / h[i * group + i]);
@@ -80,12 +80,14 @@ std::vector<double> SecondMoments::rms() const {
 Feedback::Feedback(Team& team, const SecondMoments& moments, std::span<const float> factors)
     : n_cols_(moments.n_cols), shares_(SecondMoments::n_sums(moments.n_cols)) {
   const std::size_t n_groups = shares_.size() / (group * group);
+  std::vector<double> scratch(team.size() * group * group);
   team.run([&](Thread& thread) {
     const Range own = thread.split(n_groups);
+    double* const h = scratch.data() + thread.index() * group * group;
     for (std::size_t g = own.begin; g < own.end; ++g)
       find_shares(shares_.data() + g * group * group, moments.sums.data() + g * group * group,
                   moments.n_tokens, factors.empty() ? nullptr : factors.data() + g * group,
-                  std::min(group, n_cols_ - g * group));
+                  std::min(group, n_cols_ - g * group), h);
   });
 }
 

@@ -7,6 +7,9 @@
 #include <vector>
 #if defined(_OPENMP)
 #include <omp.h>
+#include <unistd.h>
+
+#include <mutex>
 #endif
 
 #include "lib/system/core.h"
@@ -70,8 +73,26 @@ std::size_t try_threads(std::size_t n) noexcept {
   return threads.size();
 }
 
-// The size of the calling thread's last region: OpenMP keeps the threads of one region for the next.
-thread_local std::size_t n_kept = 1;
+// The size of the calling thread's last region, for OpenMP keeps the threads of one region for the next, and
+// the process it was in: a process that is forked has none of them, and OpenMP would wait for them for ever.
+struct Kept {
+  std::size_t n = 1;
+  pid_t process = 0;  // 0: there was none
+
+  bool is_lost() const noexcept { return process != 0 && process != getpid(); }
+};
+thread_local Kept kept;
+
+// One region at a time starts threads: another could take in between what was tried here.
+std::mutex starting;
+
+#if defined(RUNNEL_BLAS)
+// What is called from a team of one (OpenBLAS) would start threads of its own.
+constexpr bool is_one_a_region = true;
+#else
+// OpenMP takes memory for a team of one each time, and ends the process where there is none.
+constexpr bool is_one_a_region = false;
+#endif
 
 // Threads that a region of n can have. OpenMP's runtimes end the process where they are refused one, so what
 // they would have to start is tried first: twice as many, since one that has ended counts against the
@@ -79,8 +100,9 @@ thread_local std::size_t n_kept = 1;
 // above OMP_THREAD_LIMIT.
 std::size_t obtainable(std::size_t n) noexcept {
   if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
+  if (kept.is_lost()) return 1;
   n = std::min(n, static_cast<std::size_t>(omp_get_thread_limit()));
-  return n <= n_kept ? n : n_kept + try_threads(2 * (n - n_kept)) / 2;
+  return n <= kept.n ? n : kept.n + try_threads(2 * (n - kept.n)) / 2;
 }
 
 // A thread that was asleep may be woken on the core of the first one, the one that woke it, with another core
@@ -132,13 +154,22 @@ Range Thread::part(Range all, std::size_t multiple, std::size_t i, std::size_t n
   return {cut(i), cut(i + 1)};
 }
 
+void Team::run_alone(void (*work)(void* context, Thread& thread), void* context) noexcept {
+  Thread thread(barrier_, piles_.data(), 0, 1);
+  work(context, thread);
+}
+
 void Team::run_region(void (*work)(void* context, Thread& thread), void* context) noexcept {
   for (Pile& pile : piles_) pile.clear();
 #if defined(_OPENMP)
+  std::unique_lock<std::mutex> lock(starting, std::defer_lock);
+  if (size() > kept.n && !kept.is_lost()) lock.lock();
   const int n_threads = static_cast<int>(obtainable(size()));
+  if (n_threads == 1 && lock.owns_lock()) lock.unlock();
+  if (n_threads == 1 && !is_one_a_region) return run_alone(work, context);
   const int first_core = current_core();
   std::optional<SignalsBlocked> blocked;
-  if (static_cast<std::size_t>(n_threads) > n_kept) blocked.emplace();
+  if (static_cast<std::size_t>(n_threads) > kept.n) blocked.emplace();
 #pragma omp parallel num_threads(n_threads)
   {
     // A team of one is no parallel region to OpenMP: what is called from it (OpenBLAS) would start its own.
@@ -146,8 +177,9 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
     Thread thread(barrier_, piles_.data(), static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
     if (thread.index() == 0) {
-      n_kept = thread.count();
+      kept = {thread.count(), getpid()};
       blocked.reset();  // all threads are there
+      if (lock.owns_lock()) lock.unlock();
     } else {
       leave_signals_to_host();
     }
@@ -155,8 +187,7 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
     work(context, thread);
   }
 #else
-  Thread thread(barrier_, piles_.data(), 0, 1);
-  work(context, thread);
+  run_alone(work, context);
 #endif
 }
 

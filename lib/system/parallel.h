@@ -118,6 +118,7 @@ class Team {
 
  private:
   void run_region(void (*work)(void* context, Thread& thread), void* context) noexcept;
+  void run_alone(void (*work)(void* context, Thread& thread), void* context) noexcept;
 
   Barrier barrier_;
   std::vector<Pile> piles_;  // one a thread

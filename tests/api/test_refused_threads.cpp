@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <system_error>
@@ -14,6 +15,8 @@
 namespace {
 
 using namespace runnel::test;
+
+constexpr uid_t other_user = 65533;  // that nobody else is
 
 bool can_start_a_thread() {
   try {
@@ -46,6 +49,40 @@ class NoMoreThreads {
   rlimit usual_{};
 };
 
+// Sessions of four threads each on four threads of a host, whose user may have `most` in all. The exit code
+// of a process of their own.
+int start_side_by_side(const runnel_model* model, rlim_t most) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setuid(other_user) != 0) _exit(2);
+    const rlimit limit{most, most};
+    setrlimit(RLIMIT_NPROC, &limit);
+    alarm(60);
+    const auto work = [model] {
+      const auto session = open_session(model, {{"threads", "4"}, {"window", "64"}});
+      require(runnel_session_feed_text(session.get(), "The water", 9, 0));
+    };
+    std::vector<std::thread> hosts;
+    try {
+      for (int i = 0; i < 4; ++i) hosts.emplace_back(work);
+    } catch (const std::system_error&) {  // the host's own are refused, too
+    }
+    for (std::thread& host : hosts) host.join();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST(RefusedThreads, end_no_host_that_starts_sessions_side_by_side) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become a user whose threads are counted from none";
+  const auto model = open_model(demo_model());
+  for (rlim_t most = 1; most <= 16; ++most)
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(start_side_by_side(model.get(), most), 0) << most << " threads";
+}
+
+// Last: the process is another user's after it.
 TEST(RefusedThreads, are_done_without) {
   const auto model = open_model(demo_model());
   const auto n_vocab = static_cast<std::size_t>(runnel_model_fact(model.get(), RUNNEL_N_VOCAB));
