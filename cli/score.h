@@ -5,14 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "errors.h"
+
 namespace cli {
 
 // Log of the sum of exp(logits); logits [n_vocab]. In double: the sum has as many terms as the vocabulary.
+// Failure where they are not numbers.
 inline double log_sum(const float* logits, std::size_t n_vocab) {
   const float largest = *std::max_element(logits, logits + n_vocab);
   double sum = 0.0;
   for (std::size_t i = 0; i < n_vocab; ++i) sum += std::exp(static_cast<double>(logits[i]) - largest);
-  return std::log(sum) + largest;
+  const double result = std::log(sum) + largest;
+  if (!std::isfinite(result))
+    throw Failure("the model's results are not numbers: a weight in the file is damaged");
+  return result;
 }
 
 // -log softmax(logits)[token] in nats.

@@ -17,6 +17,18 @@ runnel_status runnel::fail(runnel_status status, const char* message) noexcept {
   return status;
 }
 
+Result<void> runnel::refuse_in_callback(const SessionUse& use) {
+  if (!use.is_in_call) return {};
+  return error(RUNNEL_BAD_ARGUMENT, "a callback cannot change the session whose call it is part of");
+}
+
+Result<void> runnel::refuse_in_chat(const SessionUse& use, const char* instead) {
+  RUNNEL_TRY(refuse_in_callback(use));
+  if (!use.is_in_chat) return {};
+  return error(RUNNEL_BAD_ARGUMENT, "the session is in a chat, which counts on what it has read: see %s",
+               instead);
+}
+
 const Settings& runnel::settings_of(const runnel_config* config) {
   static const Settings defaults;
   return config ? config->settings : defaults;

@@ -26,13 +26,22 @@ struct runnel_model {
   std::shared_ptr<const runnel::Model> model;
 };
 
+// What goes on with a session. Its handle and that of its chat share it, for the two may be closed in any
+// order.
+struct SessionUse {
+  bool is_in_chat = false;
+  bool is_in_call = false;  // one with callbacks
+};
+
 struct runnel_session {
   std::unique_ptr<runnel::Session> session;
   mutable std::string text;  // of the last runnel_session_get
+  std::shared_ptr<SessionUse> use = std::make_shared<SessionUse>();
 };
 
 struct runnel_chat {
   runnel::Chat chat;
+  std::shared_ptr<SessionUse> use;
 };
 
 namespace runnel {
@@ -67,6 +76,23 @@ runnel_status guard(Work&& work) noexcept {
   if (!(pointer) && (count) != 0)                                                                \
   return runnel::error(RUNNEL_BAD_ARGUMENT, "%s must not be null: %s is %llu", #pointer, #count, \
                        static_cast<unsigned long long>(count))
+
+// For calls that change the stream: not out of a callback of one that is amid it.
+Result<void> refuse_in_callback(const SessionUse& use);
+// Nor under a chat what it has read and counts on; instead: the call to take.
+Result<void> refuse_in_chat(const SessionUse& use, const char* instead);
+
+// A call with callbacks, as long as it lives.
+class InCall {
+ public:
+  explicit InCall(SessionUse& use) : use_(use) { use_.is_in_call = true; }
+  ~InCall() { use_.is_in_call = false; }
+  InCall(const InCall&) = delete;
+  InCall& operator=(const InCall&) = delete;
+
+ private:
+  SessionUse& use_;
+};
 
 // Null: all defaults.
 const Settings& settings_of(const runnel_config* config);

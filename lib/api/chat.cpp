@@ -7,13 +7,21 @@ runnel_status runnel_chat_open(runnel_session* session, const runnel_config* con
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE(out);
+    RUNNEL_TRY(refuse_in_chat(*session->use, "runnel_chat_close"));
     RUNNEL_ASSIGN(Chat chat, Chat::open(*session->session, settings_of(config)));
-    *out = new runnel_chat{std::move(chat)};
+    auto handle = std::make_unique<runnel_chat>(runnel_chat{.chat = std::move(chat), .use = session->use});
+    RUNNEL_TRY(handle->chat.start(""));
+    session->use->is_in_chat = true;
+    *out = handle.release();
     return {};
   });
 }
 
-void runnel_chat_close(runnel_chat* chat) { delete chat; }
+void runnel_chat_close(runnel_chat* chat) {
+  if (!chat) return;
+  chat->use->is_in_chat = false;
+  delete chat;
+}
 
 const char* runnel_chat_form_name(size_t i) { return chat_form_name(i); }
 const char* runnel_chat_form(const runnel_chat* chat) { return chat ? chat->chat.form_name() : ""; }
@@ -22,6 +30,7 @@ runnel_status runnel_chat_system(runnel_chat* chat, const char* text, size_t n_b
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
     RUNNEL_REQUIRE_ALL(text, n_bytes);
+    RUNNEL_TRY(refuse_in_callback(*chat->use));
     return chat->chat.start(view(text, n_bytes));
   });
 }
@@ -34,6 +43,7 @@ runnel_status runnel_chat_pin(runnel_chat* chat, const char* text, size_t n_byte
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
     RUNNEL_REQUIRE_ALL(text, n_bytes);
+    RUNNEL_TRY(refuse_in_callback(*chat->use));
     return chat->chat.pin(view(text, n_bytes));
   });
 }
@@ -41,6 +51,7 @@ runnel_status runnel_chat_pin(runnel_chat* chat, const char* text, size_t n_byte
 runnel_status runnel_chat_undo(runnel_chat* chat) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
+    RUNNEL_TRY(refuse_in_callback(*chat->use));
     return chat->chat.undo();
   });
 }
@@ -50,6 +61,8 @@ runnel_status runnel_chat_say(runnel_chat* chat, const char* text, size_t n_byte
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
     RUNNEL_REQUIRE_ALL(text, n_bytes);
+    RUNNEL_TRY(refuse_in_callback(*chat->use));
+    const InCall in_call(*chat->use);
     RUNNEL_ASSIGN(const runnel_finish how, chat->chat.say(view(text, n_bytes), n_tokens, on_text, user));
     if (finish) *finish = how;
     return {};
@@ -60,6 +73,8 @@ runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, runnel_text
                                 runnel_finish* finish) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
+    RUNNEL_TRY(refuse_in_callback(*chat->use));
+    const InCall in_call(*chat->use);
     RUNNEL_ASSIGN(const runnel_finish how, chat->chat.again(n_tokens, on_text, user));
     if (finish) *finish = how;
     return {};
@@ -70,6 +85,8 @@ runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_tokens, runnel_t
                                    runnel_finish* finish) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
+    RUNNEL_TRY(refuse_in_callback(*chat->use));
+    const InCall in_call(*chat->use);
     RUNNEL_ASSIGN(const runnel_finish how, chat->chat.go_on(n_tokens, on_text, user));
     if (finish) *finish = how;
     return {};
@@ -98,6 +115,7 @@ runnel_status runnel_chat_load(runnel_chat* chat, const char* path) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
     RUNNEL_REQUIRE(path);
+    RUNNEL_TRY(refuse_in_callback(*chat->use));
     return chat->chat.load(path);
   });
 }

@@ -14,7 +14,7 @@ runnel_status runnel_session_open(const runnel_model* model, const runnel_config
     RUNNEL_REQUIRE(model);
     RUNNEL_REQUIRE(out);
     RUNNEL_ASSIGN(auto session, Session::open(model->model, settings_of(config)));
-    *out = new runnel_session{std::move(session), {}};
+    *out = new runnel_session{.session = std::move(session), .text = {}};
     return {};
   });
 }
@@ -24,6 +24,7 @@ void runnel_session_close(runnel_session* session) { delete session; }
 runnel_status runnel_session_reset(runnel_session* session) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
+    RUNNEL_TRY(refuse_in_chat(*session->use, "runnel_chat_system"));
     session->session->reset();
     return {};
   });
@@ -32,6 +33,7 @@ runnel_status runnel_session_reset(runnel_session* session) {
 runnel_status runnel_session_pin(runnel_session* session, int64_t n_tokens) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
+    RUNNEL_TRY(refuse_in_chat(*session->use, "runnel_chat_pin"));
     return session->session->pin(n_tokens);
   });
 }
@@ -39,6 +41,7 @@ runnel_status runnel_session_pin(runnel_session* session, int64_t n_tokens) {
 runnel_status runnel_session_mark_turn(runnel_session* session) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
+    RUNNEL_TRY(refuse_in_chat(*session->use, "runnel_chat_say"));
     session->session->mark_turn(session->session->position());
     return {};
   });
@@ -47,6 +50,7 @@ runnel_status runnel_session_mark_turn(runnel_session* session) {
 runnel_status runnel_session_rewind(runnel_session* session, int64_t position) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
+    RUNNEL_TRY(refuse_in_chat(*session->use, "runnel_chat_undo"));
     return session->session->rewind(position);
   });
 }
@@ -88,6 +92,8 @@ runnel_status runnel_session_feed(runnel_session* session, const int32_t* tokens
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE_ALL(tokens, n_tokens);
+    RUNNEL_TRY(refuse_in_callback(*session->use));
+    const InCall in_call(*session->use);
     session->session->begin_call();
     return session->session->feed({tokens, n_tokens}, on_logits, user);
   });
@@ -98,6 +104,7 @@ runnel_status runnel_session_feed_text(runnel_session* session, const char* text
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE_ALL(text, n_bytes);
+    RUNNEL_TRY(refuse_in_callback(*session->use));
     session->session->begin_call();
     RUNNEL_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(session->session->model()));
     std::vector<Token> ids;
@@ -123,6 +130,8 @@ runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens,
                                       void* user, runnel_finish* finish) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
+    RUNNEL_TRY(refuse_in_callback(*session->use));
+    const InCall in_call(*session->use);
     session->session->begin_call();
     RUNNEL_ASSIGN(const runnel_finish how, session->session->generate(n_tokens, on_text, user));
     if (finish) *finish = how;
@@ -187,6 +196,7 @@ runnel_status runnel_session_load(runnel_session* session, const char* path) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE(path);
+    RUNNEL_TRY(refuse_in_chat(*session->use, "runnel_chat_load"));
     return session->session->load(path);
   });
 }

@@ -45,9 +45,7 @@ Result<Chat> Chat::open(Session& session, const Settings& settings) {
   RUNNEL_ASSIGN(ChatTemplate chat_template,
                 ChatTemplate::create(choice, spelled(*tokenizer, tokenizer->bos()),
                                      spelled(*tokenizer, tokenizer->eos())));
-  Chat chat(session, std::move(chat_template));
-  RUNNEL_TRY(chat.start(""));
-  return chat;
+  return Chat(session, std::move(chat_template));
 }
 
 Result<void> Chat::start(std::string_view system) {
@@ -55,7 +53,7 @@ Result<void> Chat::start(std::string_view system) {
   RUNNEL_TRY(session_->check_prefix(n_prefix(opening.size())));
   std::string prompt(system);  // all that takes memory comes before what changes the conversation
   std::string answer_end = template_.end_text();
-  session_->reset();
+  session_->reset(n_prefix(opening.size()));  // its size is told before anything is said
   session_->set_chat(true);
   session_->set_answer_end(std::move(answer_end));
   system_ = std::move(prompt);
@@ -64,7 +62,7 @@ Result<void> Chat::start(std::string_view system) {
   exchanges_.clear();
   transcript_.clear();
   answer_ = Answer::none;
-  return session_->restart(n_prefix(opening.size()));  // so that its size is told before anything is said
+  return {};
 }
 
 // Whole exchanges after the opening, or by token: the opening, and as many sinks as the session is to have.

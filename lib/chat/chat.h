@@ -24,7 +24,7 @@ class SavedFieldReader;
 
 class Chat {
  public:
-  // Resets the session, which must outlive the chat.
+  // Of a session that must outlive it; to be started before all else, which resets the session.
   static Result<Chat> open(Session& session, const Settings& settings);
 
   const char* form_name() const { return template_.name(); }

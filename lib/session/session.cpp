@@ -1,6 +1,7 @@
 #include "lib/session/session.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/system/machine.h"
 #include "lib/text/printable.h"
@@ -76,8 +77,8 @@ void Session::clear(std::int64_t n_prefix) {
   n_read_ = 0;
 }
 
-void Session::reset() {
-  clear(settings_.sinks);
+void Session::reset(std::int64_t n_prefix) {
+  clear(n_prefix);
   is_chat_ = false;
   set_answer_end({});
   sampler_.reset();
@@ -227,7 +228,13 @@ Result<Token> Session::sample() {
   if (!last_logits_)
     return error(RUNNEL_BAD_ARGUMENT,
                  "there is nothing to go on from: feed the session at least one token first");
-  return sampler_.sample({last_logits_, model_->shape().n_vocab});
+  const Token token = sampler_.sample({last_logits_, model_->shape().n_vocab});
+  if (last_logits_[token] > -std::numeric_limits<float>::infinity()) return token;
+  return error(
+      RUNNEL_BAD_FILE,
+      "%s: the model has no next token, for none of its results is a number: a weight in the file is "
+      "damaged, or what a session brought back",
+      model_->file().name().c_str());
 }
 
 Result<void> Session::check_count(std::int64_t n_tokens) {

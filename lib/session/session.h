@@ -36,7 +36,9 @@ class Session {
   const Settings& settings() const { return settings_; }
   const KvCache& cache() const { return cache_; }
 
-  void reset();
+  void reset() { reset(settings_.sinks); }
+  // With another prefix, for which there is room. Memory may be short for that: all is then as it was.
+  void reset(std::int64_t n_prefix);
   // An empty stream whose first n_prefix tokens are to stay; sampler and statistics go on as they are. After
   // an error (no window would be left, or no memory) all is as it was.
   Result<void> restart(std::int64_t n_prefix);

@@ -340,6 +340,76 @@ TEST_F(Api, a_stop_text_leaves_the_end_of_the_answer_to_the_form) {
   EXPECT_EQ(ends_after(" hotels", 200, RUNNEL_FINISH_STOP_TEXT), ends_after("", 3, RUNNEL_FINISH_LENGTH));
 }
 
+// What would take away under a chat what it has read is refused until it is closed.
+TEST_F(Api, a_session_in_a_chat_is_changed_through_the_chat) {
+  const auto session = open_session(model.get(), {{"temperature", "0"}});
+  ChatHandle chat = open_chat(session.get());
+  const auto say = [&] {
+    std::string answer;
+    require(runnel_chat_say(chat.get(), "Hello!", 6, 8, keep, &answer, nullptr));
+    return answer;
+  };
+  const std::string first = say();
+  const std::int64_t position = runnel_session_stat(session.get(), RUNNEL_STAT_POSITION);
+  EXPECT_EQ(runnel_session_reset(session.get()), RUNNEL_BAD_ARGUMENT);
+  EXPECT_NE(std::string(runnel_last_error()).find("runnel_chat_system"), std::string::npos);
+  EXPECT_EQ(runnel_session_rewind(session.get(), 0), RUNNEL_BAD_ARGUMENT);
+  EXPECT_EQ(runnel_session_pin(session.get(), 4), RUNNEL_BAD_ARGUMENT);
+  EXPECT_EQ(runnel_session_mark_turn(session.get()), RUNNEL_BAD_ARGUMENT);
+  EXPECT_EQ(runnel_session_load(session.get(), "none"), RUNNEL_BAD_ARGUMENT);
+  EXPECT_NE(std::string(runnel_last_error()).find("runnel_chat_load"), std::string::npos);
+  runnel_chat* second = nullptr;
+  EXPECT_EQ(runnel_chat_open(session.get(), nullptr, &second), RUNNEL_BAD_ARGUMENT);
+  EXPECT_EQ(second, nullptr);
+  EXPECT_EQ(runnel_session_stat(session.get(), RUNNEL_STAT_POSITION), position);
+  require(runnel_chat_undo(chat.get()));
+  EXPECT_EQ(say(), first);
+
+  chat.reset();
+  require(runnel_session_reset(session.get()));
+  chat = open_chat(session.get());
+  EXPECT_EQ(say(), first);
+}
+
+TEST_F(Api, a_callback_changes_nothing_of_its_session) {
+  struct Host {
+    runnel_session* session;
+    runnel_chat* chat = nullptr;
+    std::vector<runnel_status> statuses = {};
+  };
+  const auto meddle = [](void* user, const char*, size_t, std::int32_t) {
+    auto* host = static_cast<Host*>(user);
+    std::int32_t token = 1;
+    for (const runnel_status status :
+         {runnel_session_reset(host->session), runnel_session_rewind(host->session, 0),
+          runnel_session_feed(host->session, &token, 1, nullptr, nullptr),
+          runnel_session_feed_text(host->session, "a", 1, 0),
+          runnel_session_generate(host->session, 1, nullptr, nullptr, nullptr)})
+      host->statuses.push_back(status);
+    if (host->chat) {
+      host->statuses.push_back(runnel_chat_say(host->chat, "a", 1, 1, nullptr, nullptr, nullptr));
+      host->statuses.push_back(runnel_chat_undo(host->chat));
+    }
+    return 0;
+  };
+  const auto expect_refused = [](const Host& host) {
+    EXPECT_FALSE(host.statuses.empty());
+    for (const runnel_status status : host.statuses) EXPECT_EQ(status, RUNNEL_BAD_ARGUMENT);
+    EXPECT_NE(std::string(runnel_last_error()).find("a callback"), std::string::npos);
+  };
+  const auto session = open_session(model.get(), {{"temperature", "0"}});
+  require(runnel_session_feed_text(session.get(), "The water", 9, RUNNEL_ADD_BOS));
+  Host alone{.session = session.get()};
+  require(runnel_session_generate(session.get(), 4, meddle, &alone, nullptr));
+  expect_refused(alone);
+
+  const ChatHandle chat = open_chat(session.get());
+  Host talking{.session = session.get(), .chat = chat.get()};
+  require(runnel_chat_say(chat.get(), "Hello!", 6, 4, meddle, &talking, nullptr));
+  expect_refused(talking);
+  require(runnel_chat_undo(chat.get()));  // afterwards it can be changed again
+}
+
 TEST_F(Api, windows_from_nothing_to_absurd) {
   for (const char* window : {"1", "2", "100000"}) {
     for (const char* sinks : {"0", "1", "4", "1000"}) {

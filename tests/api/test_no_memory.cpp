@@ -150,9 +150,18 @@ TEST_F(NoMemory, opening_says_so) {
     runnel_session_close(opened);
     return status;
   });
+  require(runnel_session_feed_text(session.get(), "The water", 9, RUNNEL_ADD_BOS));
+  const auto read_and_pinned = [&] {
+    return std::pair(runnel_session_stat(session.get(), RUNNEL_STAT_POSITION),
+                     runnel_session_stat(session.get(), RUNNEL_STAT_PREFIX));
+  };
+  const auto before = read_and_pinned();
   expect_no_memory_until_enough([&] {
     runnel_chat* opened = nullptr;
     const runnel_status status = runnel_chat_open(session.get(), nullptr, &opened);
+    if (status != RUNNEL_OK) {
+      EXPECT_EQ(read_and_pinned(), before);
+    }
     runnel_chat_close(opened);
     return status;
   });
@@ -303,10 +312,16 @@ TEST_F(NoMemory, a_new_system_prompt_leaves_a_conversation) {
     SCOPED_TRACE(n);
     const auto chat = open_chat(session.get());
     require(runnel_chat_say(chat.get(), "Hello you", 9, 8, nullptr, nullptr, nullptr));
+    const State before(session.get(), chat.get());
+    const std::string prompt_before = runnel_chat_system_prompt(chat.get());
     const runnel_status status =
         with_memory(n, once, [&] { return runnel_chat_system(chat.get(), prompt.data(), prompt.size()); });
     is_enough = status == RUNNEL_OK;
     ASSERT_TRUE(is_enough || status == RUNNEL_NO_MEMORY);
+    if (!is_enough) {
+      EXPECT_TRUE(State(session.get(), chat.get()) == before);
+      EXPECT_EQ(runnel_chat_system_prompt(chat.get()), prompt_before);
+    }
     require(runnel_chat_say(chat.get(), "Again now", 9, 8, nullptr, nullptr, nullptr));
     require(runnel_chat_save(chat.get(), path.c_str()));
     require(runnel_chat_load(chat.get(), path.c_str()));

@@ -208,7 +208,7 @@ TEST_F(Stopping, a_refused_reading_can_be_gone_on_from) {
 
 TEST_F(Stopping, a_stop_from_before_has_no_effect) {
   const auto session = endless_session();
-  const auto chat = open_chat(session.get());
+  ChatHandle chat = open_chat(session.get());
   const auto finish_of = [&](auto call) {
     runnel_finish finish = RUNNEL_FINISH_STOPPED;
     runnel_session_stop(session.get());
@@ -234,6 +234,7 @@ TEST_F(Stopping, a_stop_from_before_has_no_effect) {
   require(runnel_chat_pin(chat.get(), "Be brief.", 9));
   runnel_session_stop(session.get());
   require(runnel_chat_undo(chat.get()));
+  chat.reset();
   require(runnel_session_reset(session.get()));
   runnel_session_stop(session.get());
   require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));

@@ -20,6 +20,11 @@ def change_tensor_type(data, at):
     struct.pack_into("<I", data, at + 4 + 8 * rank, 9999)
 
 
+def widen(data, at):
+    # u32 type 4 (u32), u32 value
+    struct.pack_into("<I", data, at + 4, 1 << 20)
+
+
 def commands(model, folder):
     """Every command on one model file."""
     yield "chat", model
@@ -54,6 +59,20 @@ class BadFiles(e2e.TestCase):
             self.check(self.write(f"cut{n_bytes}.gguf", data[:n_bytes]))
         # With all of its tokenizer a file still tokenizes.
         self.check(self.write("cut.gguf", data[: len(data) // 2]), without=("tokenize",))
+
+    def test_weights_that_are_no_numbers(self):
+        """One that is NaN makes NaN of all that comes after it."""
+        data = bytearray(e2e.DEMO.read_bytes())
+        data[-4000:-3998] = b"\x00\x7e"  # f16
+        path = self.write("nan.gguf", bytes(data))
+        self.check(path, naming="number", without=("info", "tokenize", "logits", "generate"))
+        result = e2e.run("generate", path, "-p", "Hello", "-n", "2")  # writes the prompt first
+        self.assertEqual((result.code, result.out), (1, b"Hello"))
+        self.assertIn("none of its results is a number", result.err)
+
+    def test_rows_that_a_batch_would_need_gigabytes_for(self):
+        data = e2e.patched(e2e.DEMO.read_bytes(), b"llama.feed_forward_length", widen)
+        self.check(self.write("wide.gguf", data), naming="makes rows of 1048576 numbers", without=("tokenize",))
 
     def test_unknown_architecture(self):
         data = e2e.patched(e2e.DEMO.read_bytes(), b"general.architecture", rename_architecture)

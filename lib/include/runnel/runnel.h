@@ -13,10 +13,16 @@
  *
  * Threads: a model is immutable once open and may be shared by any number of sessions on any threads. A
  * session and a config belong to one thread at a time; only runnel_session_stop() may be called from
- * elsewhere, a signal handler included.
+ * elsewhere, a signal handler included. In a process that was forked, the thread that called fork() works
+ * alone: threads are not inherited. The library stays loaded when it is closed (dlclose), for its threads may
+ * wait in it.
+ *
+ * Files that are read are mapped. They must not be cut short or written to while a model is open or a call
+ * reads them, for which the system would end the process (SIGBUS); to replace one, rename another over it.
  *
  * Callbacks run on the thread of the call that they were given to (those of runnel_session_observe on any of
- * the session's), and must not throw.
+ * the session's), and must not throw. They may ask that session and its chat, set, save and stop; what would
+ * change what is read is RUNNEL_BAD_ARGUMENT there, and to close it, or a chat, is not allowed.
  *
  * Text is UTF-8 with an explicit length in bytes; results that are strings also end in a zero byte.
  * Token ids are int32_t in [0, n_vocab).
@@ -222,9 +228,9 @@ RUNNEL_API runnel_status runnel_session_mark_turn(runnel_session* session);
 
 /* Forgets the tokens from `position` on: it is the next one's again. Possible for positions in the pinned
  * prefix and for those the cache still holds, from RUNNEL_STAT_HELD_FROM on (else RUNNEL_BAD_ARGUMENT, and
- * nothing changes); what had left the window before stays lost. The sampler's penalties count what is then
- * seen, its random numbers go on. The token before `position` is read again for its logits; where it is not
- * held there are none until the next feed. */
+ * nothing changes), which is up to "batch" - 1 tokens more than the window; the rest stays lost. The
+ * sampler's penalties count what is then seen, its random numbers go on. The token before `position` is read
+ * again for its logits; where it is not held there are none until the next feed. */
 RUNNEL_API runnel_status runnel_session_rewind(runnel_session* session, int64_t position);
 
 /* The ids of the tokens that the model sees, in order: the prefix, then the window. Writes up to `capacity`
@@ -257,7 +263,8 @@ RUNNEL_API runnel_status runnel_session_feed_text(runnel_session* session, const
 /* Logits [n_vocab] after the last token read; NULL before the first. Valid until the session next reads. */
 RUNNEL_API const float* runnel_session_logits(const runnel_session* session);
 
-/* Chooses the next token by the session's sampler, without reading it. */
+/* Chooses the next token by the session's sampler, without reading it. RUNNEL_BAD_FILE where no logit is a
+ * number: weights are damaged. */
 RUNNEL_API runnel_status runnel_session_sample(runnel_session* session, int32_t* token);
 
 /* A piece of generated text: whole UTF-8 characters, never half of one. A result other than 0 ends the
@@ -360,7 +367,9 @@ typedef struct runnel_chat runnel_chat;
 
 /* The form is the model's own chat template, or the setting "template" (a form's name, see
  * runnel_chat_form_name, or a template text). One that is not recognised is RUNNEL_UNSUPPORTED. The session
- * is borrowed and must outlive the chat; it is reset. */
+ * is borrowed and must outlive the chat; it is reset. Until the chat is closed, what takes something away
+ * from under it is RUNNEL_BAD_ARGUMENT: runnel_session_reset, _pin, _rewind, _mark_turn, _load and a second
+ * chat. What is fed to the session or generated with it becomes part of the answer. */
 RUNNEL_API runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config,
                                           runnel_chat** out);
 RUNNEL_API void runnel_chat_close(runnel_chat* chat); /* NULL is allowed */
