@@ -15,6 +15,9 @@ constexpr std::int64_t max_heads = 65536;
 constexpr std::int64_t max_width = 1 << 24;
 constexpr std::int64_t max_context = std::int64_t{1} << 32;
 constexpr std::int64_t max_experts = 4096;
+// What a row of activations may have for each of n_embd. A batch has hundreds of rows, and a small file is
+// not to take gigabytes for them; of the models known T5 11B widens most, to 64 times.
+constexpr std::size_t max_widening = 256;
 
 }  // namespace
 
@@ -65,12 +68,23 @@ Result<void> ModelLoader::read_shape() {
     RUNNEL_TRY(read(shape_.n_expert_used, "expert_used_count", 1, n_expert));
     RUNNEL_TRY(read_or(shape_.n_ff, "expert_feed_forward_length", max_width, shape_.n_ff));
   }
+  RUNNEL_TRY(check_width("feed_forward_length", shape_.n_ff));
+  RUNNEL_TRY(check_width("attention.key_length", shape_.n_embd_q()));
+  RUNNEL_TRY(check_width("attention.value_length", shape_.n_embd_attn()));
   if (model_.family_->window != WindowPattern::none) {
     RUNNEL_ASSIGN(const std::int64_t window, file_.get_int(key("attention.sliding_window"), 0, max_context,
                                                            model_.family_->default_window));
     shape_.native_window = static_cast<std::size_t>(window);
   }
   return {};
+}
+
+Result<void> ModelLoader::check_width(const char* name, std::size_t width) const {
+  if (width <= max_widening * shape_.n_embd) return {};
+  return error(RUNNEL_BAD_FILE,
+               "%s: %s makes rows of %zu numbers, expected at most %zu times %s, which is %zu",
+               file_.name().c_str(), key(name).c_str(), width, max_widening, key("embedding_length").c_str(),
+               shape_.n_embd);
 }
 
 // Constants that are real numbers.

@@ -18,6 +18,8 @@ class ModelLoader {
   std::string key(const char* name) const;  // "<architecture>.<name>"
 
   Result<void> read_shape();
+  // Of a row of activations; name: the key that makes it so wide.
+  Result<void> check_width(const char* name, std::size_t width) const;
   Result<void> read_factors();
   Result<void> read_weights();
   Result<void> read_layer(std::size_t i, Layer& layer);

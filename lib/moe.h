@@ -25,15 +25,14 @@ class Routing {
   Share of(std::size_t expert) const noexcept;
 
  private:
-  // Whether expert e has taken token t, the last that any has taken.
-  bool has_taken(std::size_t e, std::size_t t) const noexcept;
-  // Of the experts that have not, the one of highest score, the first of several.
-  std::size_t best_left(const float* row, std::size_t t) const noexcept;
+  // The n_used best experts of a token, the best first, to the front of order_; of equal ones the first.
+  void find_best(const float* row) noexcept;
 
   std::size_t n_expert_, n_used_, max_tokens_;
   std::vector<std::size_t> tokens_;  // [n_expert, max_tokens]
   std::vector<float> weights_;       // [n_expert, max_tokens]
   std::vector<std::size_t> counts_;  // [n_expert]
+  std::vector<std::size_t> order_;   // [n_expert] of the token at hand
 };
 
 }  // namespace runnel

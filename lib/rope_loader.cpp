@@ -29,6 +29,13 @@ Result<std::size_t> RopeLoader::n_ctx_default() {
 
 Result<void> RopeLoader::read_frequencies() {
   const auto head_dim = static_cast<std::int64_t>(shape_.head_dim);
+  const bool is_told = file_.find(key("dimension_count")) != nullptr;
+  if (head_dim < 2 || (head_dim % 2 != 0 && !is_told))
+    return error(
+        RUNNEL_BAD_FILE,
+        "%s: heads have %zu numbers (attention.key_length, or embedding_length / attention.head_count), "
+        "expected an even count, for they are rotated in pairs",
+        file_.name().c_str(), shape_.head_dim);
   RUNNEL_ASSIGN(const std::int64_t n_rot, file_.get_int(key("dimension_count"), 2, head_dim, head_dim));
   if (n_rot % 2 != 0) return bad("dimension_count", static_cast<double>(n_rot));
   params_.n_rot = static_cast<std::size_t>(n_rot);
@@ -76,9 +83,8 @@ Result<void> RopeLoader::read_factors(const char* tensor_name) {
   if (!t) return {};
   const std::size_t n = params_.n_rot / 2;
   if (t->dims[0] != n || t->n_bytes != n * sizeof(float) || t->type->type != quant::TensorType::f32)
-    return error(RUNNEL_BAD_FILE, "%s: tensor %s has %llu numbers of type %s, expected %zu of type F32",
-                 file_.name().c_str(), tensor_name, static_cast<unsigned long long>(t->dims[0]),
-                 t->type->name, n);
+    return error(RUNNEL_BAD_FILE, "%s: tensor %s has shape %s and type %s, expected %zu numbers of type F32",
+                 file_.name().c_str(), tensor_name, shape_text(*t).c_str(), t->type->name, n);
   const auto* factors = reinterpret_cast<const float*>(t->data);
   params_.factors.assign(factors, factors + n);
   for (const float f : params_.factors)

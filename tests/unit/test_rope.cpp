@@ -20,13 +20,14 @@ constexpr std::size_t head_dim = 64;
 using Add = std::function<void(GgufBuilder&)>;  // what a file says
 
 template <class Use>
-auto with_loader(const Add& add, Use use) -> decltype(use(std::declval<RopeLoader&>())) {
+auto with_loader(const Add& add, Use use, std::size_t dim = head_dim)
+    -> decltype(use(std::declval<RopeLoader&>())) {
   GgufBuilder builder;
   add(builder);
   const std::vector<std::byte> bytes = builder.build();
   auto file = GgufFile::parse(bytes, "file");
   if (!file) return file.error();
-  const Shape shape{.head_dim = head_dim, .n_ctx_train = 2048};
+  const Shape shape{.head_dim = dim, .n_ctx_train = 2048};
   RopeLoader loader(*file, "llama", shape);
   return use(loader);
 }
@@ -144,6 +145,17 @@ TEST(Rope, refuses_numbers_that_no_rotation_has) {
             std::string::npos);
 }
 
+TEST(Rope, names_the_width_of_heads_that_are_no_pairs) {
+  for (const std::size_t dim : {1, 7}) {
+    const auto load = [](RopeLoader& loader) { return loader.load(2048); };
+    const auto params = with_loader([](GgufBuilder&) {}, load, dim);
+    ASSERT_FALSE(params);
+    EXPECT_NE(params.error().message.find("heads have " + std::to_string(dim) + " numbers"),
+              std::string::npos)
+        << params.error().message;
+  }
+}
+
 TEST(Rope, names_which_of_yarns_numbers_is_wrong) {
   for (const char* name : {"scaling.yarn_beta_fast", "scaling.yarn_beta_slow"}) {
     const std::string message = refusal([&](GgufBuilder& b) {
@@ -161,7 +173,7 @@ TEST(Rope, refuses_factors_of_another_size_and_those_that_cannot_divide) {
     return refusal([&](GgufBuilder& b) { b.tensor("rope_freqs.weight", {n}, factors); });
   };
   EXPECT_EQ(refused(head_dim / 2, 1.0f), "");
-  EXPECT_NE(refused(head_dim / 2 + 1, 1.0f).find("rope_freqs.weight has 33 numbers"), std::string::npos);
+  EXPECT_NE(refused(head_dim / 2 + 1, 1.0f).find("rope_freqs.weight has shape [33]"), std::string::npos);
   EXPECT_NE(refused(head_dim / 2, 0.0f).find("divides a frequency by 0"), std::string::npos);
   EXPECT_NE(refused(head_dim / 2, std::numeric_limits<float>::quiet_NaN()).find("divides a frequency by"),
             std::string::npos);
