@@ -10,10 +10,20 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
-    text.replace(at, what.size(), with);
+// A form's text with the model's tokens in it, whose own spelling, from a file, may hold any text.
+std::string with_tokens(std::string_view markup, std::string_view bos, std::string_view eos) {
+  std::string text;
+  while (!markup.empty()) {
+    const bool is_bos = markup.starts_with("{bos}");
+    if (is_bos || markup.starts_with("{eos}")) {
+      text += is_bos ? bos : eos;
+      markup.remove_prefix(5);
+    } else {
+      text += markup.front();
+      markup.remove_prefix(1);
+    }
   }
+  return text;
 }
 
 // Names have no blanks, braces or markup in them; templates have.
@@ -115,9 +125,7 @@ std::string ChatTemplate::end_text() const {
 
 // Puts in the model's tokens and joins neighbours.
 void ChatTemplate::add_markup(ChatPieces& pieces, std::string_view markup) const {
-  std::string text(markup);
-  replace_all(text, "{bos}", bos_);
-  replace_all(text, "{eos}", eos_);
+  std::string text = with_tokens(markup, bos_, eos_);
   if (text.empty()) return;
   if (!pieces.empty() && pieces.back().markup) {
     pieces.back().text += text;

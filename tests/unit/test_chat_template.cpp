@@ -182,6 +182,14 @@ TEST(ChatTemplate, EndsOfAnswers) {
   EXPECT_TRUE(without_tokens->answer_end().empty());
 }
 
+// What is put in is not searched again: a file may spell its tokens as it likes.
+TEST(ChatTemplate, TokensStandAsTheModelSpellsThem) {
+  const auto form = ChatTemplate::create("llama2", "{eos}{bos}", "<{eos}>");
+  ASSERT_TRUE(form);
+  EXPECT_EQ(joined(form->between()), "{eos}{bos}");
+  EXPECT_EQ(joined(form->answer("Yes?")), " Yes? <{eos}>");
+}
+
 // ---- recognition ----
 
 struct Source {
