@@ -150,16 +150,21 @@ class VocabLoader {
     return {};
   }
 
-  // Which specials swallow white space is not in the files; llama.cpp knows these by the model's name.
+  // Which specials swallow white space is not in the files; llama.cpp knows these by the model's name. Names
+  // are written in many ways ("Phi 3.5 Mini Instruct"): Phi 3 is also what has its architecture and
+  // SentencePiece. Phi 4 has the same architecture and byte-level BPE.
   Result<void> find_stripping() {
     RUNNEL_ASSIGN(const std::string_view name, file_.get_string("general.name", ""));
     RUNNEL_ASSIGN(const std::string_view pre, file_.get_string(key("pre"), ""));
     std::string lower(name);
     for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     const auto named = [&lower](std::string_view part) { return lower.find(part) != std::string::npos; };
+    RUNNEL_ASSIGN(const std::string_view architecture, file_.get_string("general.architecture", ""));
+    RUNNEL_ASSIGN(const std::string_view kind, file_.get_string(key("model"), ""));
+    const bool is_phi3 = named("phi-3") || named("phi3") || (architecture == "phi3" && kind == "llama");
     if (pre == "jina-v2-de" || pre == "jina-v2-es" || pre == "jina-v2-code") {
       set(vocab_.index.find("<mask>"), token_strips_left);
-    } else if (named("phi-3") || named("phi3")) {
+    } else if (is_phi3) {
       for (const Token id : vocab_.partition_ids) set(id, token_strips_right);
       set(vocab_.index.find("</s>"), token_strips_right);
       for (const std::string_view text : {"<unk>", "<s>", "<|endoftext|>"}) {

@@ -173,12 +173,28 @@ TEST(Specials, SpacePrefixAfterEverySpecial) {
 
 TEST(Specials, Phi3SwallowsSpacesAfterItsSpecials) {
   const std::vector<SpmToken> tokens = {{space, -1, normal}, {"a", -1, normal}, {"<|user|>", 0, control}};
-  const LoadedTokenizer phi(
-      spm(tokens).add("general.name", "Phi-3 Mini").add("tokenizer.ggml.add_space_prefix", false));
-  ASSERT_TRUE(phi) << phi.error().message;
-  EXPECT_EQ(phi.encode("<|user|> \n a<s> a", RUNNEL_PARSE_SPECIAL), (Tokens{5, 4, 1, 3, 4}));
-  const LoadedTokenizer other(spm(tokens).add("tokenizer.ggml.add_space_prefix", false));
+  const auto named = [&tokens](const char* name, const char* architecture) {
+    return spm(tokens)
+        .add("general.name", name)
+        .add("general.architecture", architecture)
+        .add("tokenizer.ggml.add_space_prefix", false);
+  };
+  for (const GgufBuilder& file : {named("Phi-3 Mini", "llama"), named("Phi 3.5 Mini Instruct", "phi3")}) {
+    const LoadedTokenizer phi(file);
+    ASSERT_TRUE(phi) << phi.error().message;
+    EXPECT_EQ(phi.encode("<|user|> \n a<s> a", RUNNEL_PARSE_SPECIAL), (Tokens{5, 4, 1, 3, 4}));
+  }
+  const LoadedTokenizer other(named("Phi 3.5 Mini Instruct", "llama"));
   EXPECT_EQ(other.encode("<|user|> a", RUNNEL_PARSE_SPECIAL), (Tokens{5, 3, 4}));
+
+  // Phi 4 mini: the same architecture, another tokenizer.
+  const LoadedTokenizer bpe(vocabulary("gpt2", {"<|user|>", "a", "\u0120"}, {control, normal, normal})
+                                .add("general.name", "Phi 4 Mini Instruct")
+                                .add("general.architecture", "phi3")
+                                .add_array("tokenizer.ggml.merges", Strings{})
+                                .add("tokenizer.ggml.pre", "gpt-2"));
+  ASSERT_TRUE(bpe) << bpe.error().message;
+  EXPECT_EQ(bpe.encode("<|user|> a", RUNNEL_PARSE_SPECIAL), (Tokens{0, 2, 1}));
 }
 
 TEST(Specials, EndsOfGeneration) {
