@@ -49,7 +49,7 @@ Result<Chat> Chat::open(Session& session, const Settings& settings) {
 }
 
 Result<void> Chat::start(std::string_view system) {
-  RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system), true));
+  RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system), TextStart::bos));
   RUNNEL_TRY(session_->check_prefix(n_prefix(opening.size())));
   std::string prompt(system);  // all that takes memory comes before what changes the conversation
   std::string answer_end = template_.end_text();
@@ -75,18 +75,18 @@ std::int64_t Chat::n_prefix(std::size_t n_lead) const {
 // A stop, or an error, comes before all of the opening is read.
 std::int64_t Chat::n_opening_read() const { return std::min(n_opening_, session_->position()); }
 
-Result<std::vector<Token>> Chat::encode(const ChatPieces& pieces, bool add_bos) const {
+Result<std::vector<Token>> Chat::encode(const ChatPieces& pieces, TextStart start) const {
   std::vector<TextPiece> texts;
   for (const ChatPiece& piece : pieces) texts.push_back({piece.text, piece.markup});
   std::vector<Token> tokens;
-  RUNNEL_TRY(session_->model().tokenizer()->encode_pieces(texts, add_bos, tokens));
+  RUNNEL_TRY(tokenizer().encode_pieces(texts, start, tokens));
   return tokens;
 }
 
 // `all` starts with `lead`, and its tokens with those of the lead, but for one that may span the border.
-Result<Chat::Part> Chat::encode_after(const ChatPieces& lead, const ChatPieces& all, bool add_bos) const {
-  RUNNEL_ASSIGN(const std::vector<Token> alone, encode(lead, add_bos));
-  RUNNEL_ASSIGN(std::vector<Token> tokens, encode(all, add_bos));
+Result<Chat::Part> Chat::encode_after(const ChatPieces& lead, const ChatPieces& all, TextStart start) const {
+  RUNNEL_ASSIGN(const std::vector<Token> alone, encode(lead, start));
+  RUNNEL_ASSIGN(std::vector<Token> tokens, encode(all, start));
   const auto border = std::mismatch(alone.begin(), alone.end(), tokens.begin(), tokens.end()).first;
   return Part{std::move(tokens), static_cast<std::size_t>(border - alone.begin())};
 }
@@ -95,12 +95,13 @@ Result<Chat::Part> Chat::encode_after(const ChatPieces& lead, const ChatPieces& 
 // border, what is said is put into tokens apart.
 Result<Chat::Part> Chat::first_part(std::string_view system, std::string_view said) const {
   const ChatPieces lead = opens_user_ ? template_.opening(system) : template_.system(system);
-  RUNNEL_ASSIGN(Part part, encode_after(lead, template_.first_turn(system, said), true));
-  RUNNEL_ASSIGN(const std::vector<Token> prompt, encode(template_.system(system), true));
+  RUNNEL_ASSIGN(Part part, encode_after(lead, template_.first_turn(system, said), TextStart::bos));
+  RUNNEL_ASSIGN(const std::vector<Token> prompt, encode(template_.system(system), TextStart::bos));
   if (part.n_lead >= prompt.size()) return part;
-  RUNNEL_ASSIGN(part.tokens, encode(lead, true));
+  RUNNEL_ASSIGN(part.tokens, encode(lead, TextStart::bos));
   part.n_lead = part.tokens.size();
-  RUNNEL_ASSIGN(const std::vector<Token> rest, encode(template_.user_rest(said), false));
+  RUNNEL_ASSIGN(const std::vector<Token> rest,
+                encode(template_.user_rest(said), tokenizer().start_after(part.tokens.back())));
   part.tokens.insert(part.tokens.end(), rest.begin(), rest.end());
   return part;
 }
@@ -111,7 +112,7 @@ ChatPieces Chat::rest_of_answer_end() const {
   ChatPieces end = template_.answer_end();
   const std::int64_t position = session_->position();
   if (end.empty() || (!exchanges_.empty() && position == exchanges_.back().answer)) return end;
-  const std::string last = spelled(*session_->model().tokenizer(), session_->token(position - 1));
+  const std::string last = spelled(tokenizer(), session_->token(position - 1));
   std::string& text = end.front().text;
   std::size_t n_there = std::min(text.find_first_not_of(" \n"), text.size());
   while (!last.ends_with(std::string_view(text).substr(0, n_there))) --n_there;
@@ -128,7 +129,7 @@ Result<Chat::Part> Chat::later_part(std::string_view said) const {
   ChatPieces all = lead;
   if (opens_user_) append(lead, template_.user_start());
   append(all, template_.turn(said));
-  return encode_after(lead, all, false);
+  return encode_after(lead, all, tokenizer().start_after(session_->token(session_->position() - 1)));
 }
 
 bool Chat::begins_with_prefix(const Part& part) const {
@@ -308,10 +309,10 @@ Result<void> Chat::read_end() {
 
 // Reads what comes before the first message, from where the model goes on without one.
 Result<void> Chat::begin_alone() {
-  RUNNEL_ASSIGN(const std::vector<Token> tokens, encode(template_.system(system_), true));
+  RUNNEL_ASSIGN(const std::vector<Token> tokens, encode(template_.system(system_), TextStart::bos));
   if (tokens.empty())
     return error(RUNNEL_BAD_ARGUMENT, "this model has no token that starts a text: say something first");
-  RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system_), true));
+  RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system_), TextStart::bos));
   RUNNEL_TRY(session_->restart(std::max<std::int64_t>(n_prefix(tokens.size()), session_->settings().sinks)));
   n_opening_ = static_cast<std::int64_t>(tokens.size());
   opens_user_ = tokens == opening;

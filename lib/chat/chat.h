@@ -60,8 +60,9 @@ class Chat {
 
   Chat(Session& session, ChatTemplate chat_template)
       : session_(&session), template_(std::move(chat_template)) {}
-  Result<std::vector<Token>> encode(const ChatPieces& pieces, bool add_bos) const;
-  Result<Part> encode_after(const ChatPieces& lead, const ChatPieces& all, bool add_bos) const;
+  const Tokenizer& tokenizer() const { return *session_->model().tokenizer(); }
+  Result<std::vector<Token>> encode(const ChatPieces& pieces, TextStart start) const;
+  Result<Part> encode_after(const ChatPieces& lead, const ChatPieces& all, TextStart start) const;
   Result<Part> first_part(std::string_view system, std::string_view said) const;
   ChatPieces rest_of_answer_end() const;
   Result<Part> later_part(std::string_view said) const;

@@ -128,11 +128,10 @@ class SpmTokenizer final : public Tokenizer {
   }
 
  private:
-  Result<void> encode_text(std::string_view text, bool after_special,
-                           std::vector<Token>& out) const override {
+  Result<void> encode_text(std::string_view text, bool space_prefix, std::vector<Token>& out) const override {
     std::string escaped;
     escaped.reserve(text.size() + text.size() / 2 + visible_space.size());
-    if (adds_space_prefix_ && after_special) escaped += visible_space;
+    if (adds_space_prefix_ && space_prefix) escaped += visible_space;
     for (const char c : text) {
       if (c == ' ') {
         escaped += visible_space;

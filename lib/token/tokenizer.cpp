@@ -18,12 +18,23 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const GgufFile& file) {
 Result<void> Tokenizer::encode(std::string_view text, unsigned flags, std::vector<Token>& out) const {
   const bool whole = (flags & RUNNEL_ADD_BOS) != 0;
   const TextPiece piece = {text, (flags & RUNNEL_PARSE_SPECIAL) != 0};
-  RUNNEL_TRY(encode_pieces({&piece, 1}, whole, out));
+  const TextStart start = whole ? TextStart::bos : TextStart::after_special;
+  RUNNEL_TRY(encode_pieces({&piece, 1}, start, LeadingBlank::text, out));
   if (whole && ends_with_ >= 0) out.push_back(ends_with_);
   return {};
 }
 
-Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, bool add_bos,
+Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, TextStart start,
+                                      std::vector<Token>& out) const {
+  return encode_pieces(pieces, start, LeadingBlank::prefix, out);
+}
+
+TextStart Tokenizer::start_after(Token token) const {
+  const bool special = vocab_.contains(token) && vocab_.has(token, token_control | token_user_defined);
+  return special ? TextStart::after_special : TextStart::inside;
+}
+
+Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, TextStart start, LeadingBlank blank,
                                       std::vector<Token>& out) const {
   // Spaces and stray bytes grow to three bytes inside, which are counted in 31 bits.
   constexpr std::size_t max_bytes = std::size_t{1} << 29;
@@ -36,32 +47,33 @@ Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, bool ad
     n_bytes += piece.text.size();
   }
   const std::size_t n_before = out.size();
-  auto done = append_pieces(pieces, add_bos, out);
+  auto done = append_pieces(pieces, start, blank, out);
   if (!done) out.resize(n_before);
   return done;
 }
 
-Result<void> Tokenizer::append_pieces(std::span<const TextPiece> pieces, bool add_bos,
+Result<void> Tokenizer::append_pieces(std::span<const TextPiece> pieces, TextStart start, LeadingBlank blank,
                                       std::vector<Token>& out) const {
-  if (add_bos && begins_with_ >= 0) out.push_back(begins_with_);
-  bool after_special = true;
+  if (start == TextStart::bos && begins_with_ >= 0) out.push_back(begins_with_);
+  bool space_prefix = start != TextStart::inside;
   std::string plain;  // since the last special token
   const auto encode_plain = [&]() -> Result<void> {
     if (plain.empty()) return {};
-    RUNNEL_TRY(encode_text(plain, after_special, out));
+    RUNNEL_TRY(encode_text(plain, space_prefix, out));
     plain.clear();
-    after_special = false;
     return {};
   };
   for (const TextPiece& piece : pieces) {
     for (const Fragment& fragment : specials_.split(piece.text, piece.markup)) {
       if (fragment.token < 0) {
+        const bool has_prefix = blank == LeadingBlank::prefix && piece.markup && fragment.text.front() == ' ';
+        if (plain.empty() && has_prefix) space_prefix = false;
         plain += fragment.text;
         continue;
       }
       RUNNEL_TRY(encode_plain());
       out.push_back(fragment.token);
-      after_special = true;
+      space_prefix = true;
     }
   }
   return encode_plain();

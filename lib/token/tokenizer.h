@@ -24,6 +24,13 @@ struct TextPiece {
   bool markup;
 };
 
+// What a text to be encoded follows.
+enum class TextStart {
+  bos,            // nothing: the token that begins a text is put in front, where the model has one
+  after_special,  // a special token, or nothing
+  inside          // ordinary text
+};
+
 // Immutable: any number of threads may use one at a time.
 class Tokenizer {
  public:
@@ -37,9 +44,12 @@ class Tokenizer {
   // all. Texts over 512 MiB are RUNNEL_BAD_ARGUMENT. After an error `out` is as it was.
   Result<void> encode(std::string_view text, unsigned flags, std::vector<Token>& out) const;
 
-  // The same for one text in pieces: tokens may span their borders, and special tokens are looked for in
-  // markup only. No EOS is put after it.
-  Result<void> encode_pieces(std::span<const TextPiece> pieces, bool add_bos, std::vector<Token>& out) const;
+  // The same for a part of a conversation in pieces: tokens may span their borders, and special tokens are
+  // looked for in markup only. A blank that markup writes after a special token is the space that
+  // SentencePiece puts there, not one more: so Mistral's models were taught. No EOS is put after it.
+  Result<void> encode_pieces(std::span<const TextPiece> pieces, TextStart start,
+                             std::vector<Token>& out) const;
+  TextStart start_after(Token token) const;  // of a text that follows this token
 
   // Appends the bytes a token stands for (maybe part of a character); a control or unknown token adds nothing
   // unless `special`, then its name. An id out of range adds nothing.
@@ -61,14 +71,18 @@ class Tokenizer {
  protected:
   explicit Tokenizer(Vocab vocab) : vocab_(std::move(vocab)), specials_(vocab_) {}
 
-  // Appends the ids of a stretch of text without special tokens, not empty. after_special: the text starts
-  // here, or a special token stands before it.
-  virtual Result<void> encode_text(std::string_view text, bool after_special,
+  // Appends the ids of a stretch of text without special tokens, not empty. space_prefix: where the model's
+  // texts start with a space of their own, this one does.
+  virtual Result<void> encode_text(std::string_view text, bool space_prefix,
                                    std::vector<Token>& out) const = 0;
   // Appends the bytes that a normal token of this text stands for.
   virtual void decode_text(std::string_view text, std::string& out) const = 0;
 
-  Result<void> append_pieces(std::span<const TextPiece> pieces, bool add_bos, std::vector<Token>& out) const;
+  enum class LeadingBlank { text, prefix };  // what a blank that markup writes after a special token is
+  Result<void> encode_pieces(std::span<const TextPiece> pieces, TextStart start, LeadingBlank blank,
+                             std::vector<Token>& out) const;
+  Result<void> append_pieces(std::span<const TextPiece> pieces, TextStart start, LeadingBlank blank,
+                             std::vector<Token>& out) const;
 
   Vocab vocab_;
   SpecialSplitter specials_;

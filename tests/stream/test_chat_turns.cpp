@@ -15,6 +15,7 @@ namespace {
 
 using namespace runnel;
 using namespace runnel::test;
+using Tokens = std::vector<Token>;
 
 const char* const script[] = {
     "I want to book a table for two in San Jose.",
@@ -315,6 +316,30 @@ TEST(ChatTurns, blanks_that_end_an_answer_are_not_read_again) {
     for (const Token token : session->visible()) model->tokenizer()->decode(token, true, text);
     const std::string breaks(static_cast<std::size_t>(std::max<std::int64_t>(1, n_tokens)), '\n');
     EXPECT_NE(text.find("### Response:\n" + breaks + "<|EOT|>\n### Instruction:"), std::string::npos) << text;
+  }
+}
+
+// An answer that was cut goes on in one text with its end: SentencePiece puts no space between the two.
+TEST(ChatTurns, no_space_prefix_in_the_middle_of_a_text) {
+  const auto model = synthetic(tiny("llama", 4));
+  const Tokenizer& tokenizer = *model->tokenizer();
+  const Token x = tokenizer.find("<0x78>"), blank = tokenizer.find("\u2581");
+  for (const auto& [form, end] :
+       {std::pair<const char*, Tokens>{"llama2", {x, blank, tokenizer.eos(), 1, blank}},
+        {"chatml", {x, tokenizer.find("<0x3C>"), tokenizer.find("<0x7C>")}},
+        {"mistral-v0.1", {x, tokenizer.eos(), blank, tokenizer.find("<0x5B>")}}}) {
+    Settings settings = greedy(200);
+    settings.chat_template = form;
+    settings.logit_bias = {{x, 1000.0f}};
+    const auto session = std::move(*Session::open(model, settings));
+    Chat chat = *Chat::open(*session, settings);
+    ASSERT_TRUE(chat.say("Hi", 2, nullptr, nullptr));
+    const std::int64_t end_of_answer = session->position();
+    ASSERT_TRUE(chat.say("Why", 0, nullptr, nullptr));
+    Tokens read;
+    for (std::size_t i = 0; i < end.size(); ++i)
+      read.push_back(session->token(end_of_answer - 1 + static_cast<std::int64_t>(i)));
+    EXPECT_EQ(read, end) << form;
   }
 }
 

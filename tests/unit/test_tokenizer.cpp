@@ -161,7 +161,7 @@ TEST(Specials, OnlyInTheMarkupOfPieces) {
   ASSERT_TRUE(t) << t.error().message;
   const std::vector<TextPiece> pieces = {{"<s>a", true}, {"a<s", false}, {">", true}, {"</s>", true}};
   Tokens tokens = {9};
-  ASSERT_TRUE(t->encode_pieces(pieces, true, tokens));
+  ASSERT_TRUE(t->encode_pieces(pieces, TextStart::bos, tokens));
   EXPECT_EQ(tokens, (Tokens{9, 1, 1, 7, 3, 4, 5, 2}));
 }
 
@@ -169,6 +169,39 @@ TEST(Specials, SpacePrefixAfterEverySpecial) {
   const LoadedTokenizer t(spm({{space, -1, normal}, {"a", -1, normal}}));
   ASSERT_TRUE(t) << t.error().message;
   EXPECT_EQ(t.encode("a<s>a a", RUNNEL_PARSE_SPECIAL), (Tokens{3, 4, 1, 3, 4, 3, 4}));
+}
+
+// The blank that Mistral's forms write after a special token is that prefix; one that is said comes after it.
+TEST(Specials, BlanksOfMarkupAreTheSpacePrefix) {
+  const LoadedTokenizer t(
+      spm({{space, -9, normal}, {"a", -9, normal}, {space + "a", -1, normal}, {"[I]", 0, control}}));
+  ASSERT_TRUE(t) << t.error().message;
+  const auto encode = [&t](std::vector<TextPiece> pieces, TextStart start) {
+    Tokens tokens;
+    EXPECT_TRUE(t->encode_pieces(pieces, start, tokens));
+    return tokens;
+  };
+  EXPECT_EQ(encode({{"[I] ", true}, {"a", false}, {"</s>[I] ", true}, {" a", false}}, TextStart::bos),
+            (Tokens{1, 6, 5, 2, 6, 3, 5}));
+  EXPECT_EQ(encode({{"[I]", true}, {"a", false}, {"</s>a", true}}, TextStart::bos), (Tokens{1, 6, 5, 2, 5}));
+  EXPECT_EQ(encode({{"[I]", true}, {" a", false}}, TextStart::bos), (Tokens{1, 6, 3, 5}));
+  EXPECT_EQ(encode({{" a", true}}, TextStart::bos), (Tokens{1, 5}));
+  EXPECT_EQ(encode({{" [I]", true}}, TextStart::bos), (Tokens{1, 3, 6}));
+  EXPECT_EQ(t.encode("<s> a", RUNNEL_PARSE_SPECIAL), (Tokens{1, 3, 5}));  // no form's blank
+}
+
+TEST(Specials, TextThatGoesOnHasNoSpacePrefix) {
+  const LoadedTokenizer t(
+      spm({{space, -9, normal}, {"a", -9, normal}, {space + "a", -1, normal}, {"[U]", 0, user_defined}}));
+  ASSERT_TRUE(t) << t.error().message;
+  const std::vector<TextPiece> pieces = {{"a </s>a", true}};
+  for (const Token special : {1, 6}) EXPECT_EQ(t->start_after(special), TextStart::after_special) << special;
+  for (const Token other : {0, 4, 5, -1, 7}) EXPECT_EQ(t->start_after(other), TextStart::inside) << other;
+  Tokens inside, after;
+  ASSERT_TRUE(t->encode_pieces(pieces, TextStart::inside, inside));
+  ASSERT_TRUE(t->encode_pieces(pieces, TextStart::after_special, after));
+  EXPECT_EQ(inside, (Tokens{4, 3, 2, 5}));
+  EXPECT_EQ(after, (Tokens{5, 3, 2, 5}));
 }
 
 TEST(Specials, Phi3SwallowsSpacesAfterItsSpecials) {
