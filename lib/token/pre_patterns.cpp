@@ -1,8 +1,10 @@
 // The patterns behind tokenizer.ggml.pre, as PCRE2 takes them. They are those of the models' own
 // tokenizer.json files in the form that llama.cpp (src/llama-vocab.cpp, src/unicode.cpp) gives them, and
-// split exactly as it does, which differs from the original here and there (Lu and Ll are mostly one there).
-// \s means White_Space. The alternatives 's 't ... in both cases are spelled out because caseless matching
-// would take U+017F for an s.
+// split exactly as it does, which differs from the original here and there. Not so where words end at
+// capitals (GPT-4o, tekken, Kimi K2, Youtu): there llama.cpp leaves out case or combining marks, without
+// which texts in Hindi or Thai become up to 1.7 times as many tokens as the models learned; these patterns
+// are the models' own. \s means White_Space. The alternatives 's 't ... in both cases are spelled out because
+// caseless matching would take U+017F for an s.
 #include "lib/token/pre_tokenizer.h"
 
 namespace runnel {
@@ -16,18 +18,27 @@ using Patterns = const char* const[];
 #define RUNNEL_SPACES R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
 #define RUNNEL_SIGNS R"( ?[^\s\p{L}\p{N}]+[\r\n]*)"
 #define RUNNEL_WORD R"([^\r\n\p{L}\p{N}]?\p{L}+)"
-// Words that change from capitals to small letters at most once; a letter that is not ASCII counts as either.
-#define RUNNEL_CASED_1 R"([^\r\n\p{L}\p{N}]?[^\P{L}a-z]*[^\P{L}A-Z]+)"
-#define RUNNEL_CASED_2 R"([^\r\n\p{L}\p{N}]?[^\P{L}a-z]+[^\P{L}A-Z]*)"
+// Words that change from capitals to small letters at most once; letters without case and marks count as
+// both.
+#define RUNNEL_CASED_1 R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+#define RUNNEL_CASED_2 R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+#define RUNNEL_CASED_WORD \
+  RUNNEL_CASED_1 "(?:" RUNNEL_CONTRACTION ")?|" RUNNEL_CASED_2 "(?:" RUNNEL_CONTRACTION ")?"
 // CJK ideographs with Hiragana and Katakana.
 #define RUNNEL_CJK_KANA R"([\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}]+)"
 // From U+0800 to U+9FA5 less the white space in between, and the Hangul syllables.
 #define RUNNEL_FROM_SAMARITAN                                                                                  \
   (R"([\x{800}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff})" \
    R"(\x{3001}-\x{9fa5}\x{ac00}-\x{d7ff}]+)")
-#define RUNNEL_HAN                                                                                 \
-  R"(\x{4e00}-\x{9fff}\x{3400}-\x{4dbf}\x{20000}-\x{2a6df}\x{2a700}-\x{2b73f}\x{2b740}-\x{2b81f})" \
-  R"(\x{2b820}-\x{2ebef}\x{f900}-\x{faff}\x{2f800}-\x{2fa1f})"
+// The script Han (Scripts.txt); PCRE2's \p{Han} means the script's extensions in some versions.
+#define RUNNEL_HAN                                                                                   \
+  R"(\x{2e80}-\x{2e99}\x{2e9b}-\x{2ef3}\x{2f00}-\x{2fd5}\x{3005}\x{3007}\x{3021}-\x{3029})"          \
+  R"(\x{3038}-\x{303b}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{fa6d}\x{fa70}-\x{fad9})"         \
+  R"(\x{16fe2}\x{16fe3}\x{16ff0}\x{16ff1}\x{20000}-\x{2a6df}\x{2a700}-\x{2b739}\x{2b740}-\x{2b81d})" \
+  R"(\x{2b820}-\x{2cea1}\x{2ceb0}-\x{2ebe0}\x{2f800}-\x{2fa1d}\x{30000}-\x{3134a}\x{31350}-\x{323af})"
+// What RUNNEL_CASED_1 calls capitals and small letters, each less Han: classes of all that they are not.
+#define RUNNEL_CAPITALS_NOT_HAN R"([^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C})" RUNNEL_HAN "]"
+#define RUNNEL_SMALL_NOT_HAN R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C})" RUNNEL_HAN "]"
 
 constexpr Patterns kDefault = {R"([\p{P}\$\+<=>\^~\|]+)", RUNNEL_GPT2, R"(\p{N}+)", "[0-9][0-9][0-9]",
                                nullptr};
@@ -80,18 +91,14 @@ constexpr Patterns kYoutu = {
     R"([\x{ac00}-\x{d7a3}\x{3131}-\x{318e}]+|)"
     R"([\x{ff01}\x{2026}\x{201c}\x{201d}\x{2018}\x{2019}\x{2014}\x{ff1a}\x{ff1b}\x{ff0c}\x{3001}-\x{303f})"
     R"(\x{fe30}-\x{fe4f}]+|[\x{3105}-\x{312f}]+|)" RUNNEL_CJK_KANA,
-    R"([^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+(?:)" RUNNEL_CONTRACTION
-    R"()?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" RUNNEL_SPACES,
-    nullptr};
+    RUNNEL_CASED_WORD R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" RUNNEL_SPACES, nullptr};
 constexpr Patterns kBloom = {R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{ff0c}\x{3001}\x{964}\x{6d4}\x{60c})]+)",
                              nullptr};
 constexpr Patterns kViking = {R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{ff0c}\x{3001}\x{964}\x{6d4}\x{60c})]+)",
                               R"(\p{N})", nullptr};
 constexpr Patterns kTekken = {
     RUNNEL_CASED_1 "|" RUNNEL_CASED_2 R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" RUNNEL_SPACES, nullptr};
-constexpr Patterns kGpt4o = {RUNNEL_CASED_1 "(?:" RUNNEL_CONTRACTION ")?|" RUNNEL_CASED_2
-                                            "(?:" RUNNEL_CONTRACTION
-                                            R"()?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" RUNNEL_SPACES,
+constexpr Patterns kGpt4o = {RUNNEL_CASED_WORD R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" RUNNEL_SPACES,
                              nullptr};
 constexpr Patterns kChameleon = {"<sentinel:[0-9]+>",
                                  "IMGIMG[A-I]{1,4}Z",
@@ -115,9 +122,10 @@ constexpr Patterns kMinicpm5 = {
 constexpr Patterns kLaguna = {
     R"([^\n]+|\n+)", RUNNEL_CONTRACTION "|" RUNNEL_WORD R"(|\p{N}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES, nullptr};
 constexpr Patterns kUfakzeka = {RUNNEL_WORD R"(|\p{N}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES, nullptr};
-constexpr Patterns kKimiK2 = {"[" RUNNEL_HAN R"(]+|[^\r\n\p{L}\p{N}]?(?:(?![)" RUNNEL_HAN
-                              R"(])\p{L})++(?:)" RUNNEL_CONTRACTION R"()?|\p{N}{1,3}|)" RUNNEL_SIGNS
-                              "|" RUNNEL_SPACES,
+constexpr Patterns kKimiK2 = {"[" RUNNEL_HAN R"(]+|[^\r\n\p{L}\p{N}]?)" RUNNEL_CAPITALS_NOT_HAN
+                              "*" RUNNEL_SMALL_NOT_HAN "+(?:" RUNNEL_CONTRACTION
+                              R"()?|[^\r\n\p{L}\p{N}]?)" RUNNEL_CAPITALS_NOT_HAN "+" RUNNEL_SMALL_NOT_HAN
+                              "*(?:" RUNNEL_CONTRACTION R"()?|\p{N}{1,3}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES,
                               nullptr};
 
 // By name. Flags: ignore_merges, add_bos.

@@ -1,11 +1,12 @@
 // The pieces that the pre-tokenizers cut texts into. The expected ones were compared with llama.cpp's, by way
-// of the ids it gives for a vocabulary of all pairs of bytes.
+// of the ids it gives for a vocabulary of all pairs of bytes; those where case changes end words with
+// Mistral's own (tekken) and with the patterns of the models' files.
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "lib/token/pre_tokenizer.h"
 #include "lib/text/utf8.h"
+#include "lib/token/pre_tokenizer.h"
 
 namespace runnel {
 namespace {
@@ -94,10 +95,28 @@ TEST(PreTokenizer, CaseChangesEndWords) {
   EXPECT_EQ(split("gpt-4o", "camelCase's 1234/\n"), (Pieces{"camel", "Case's", " ", "123", "4", "/\n"}));
 }
 
+// Vowel signs and accents are marks: without them in the patterns each would end a word.
+TEST(PreTokenizer, CombiningMarksBelongToWords) {
+  const std::string hindi = "नमस्ते दुनिया। स्वतन्त्रता और शक्ति";
+  const Pieces words = {"नमस्ते", " दुनिया", "।", " स्वतन्त्रता", " और", " शक्ति"};
+  for (const char* name : {"tekken", "gpt-4o", "llama4", "kimi-k2", "youtu"}) {
+    EXPECT_EQ(split(name, hindi), words) << name;
+    EXPECT_EQ(split(name, "ที่นี่"), (Pieces{"ที่นี่"})) << name;
+    EXPECT_EQ(split(name, "e\xCC\x81z"), (Pieces{"e\xCC\x81z"})) << name;
+  }
+}
+
+TEST(PreTokenizer, CaseOfLettersThatAreNotAscii) {
+  for (const char* name : {"tekken", "gpt-4o", "kimi-k2", "youtu"})
+    EXPECT_EQ(split(name, "СберБанк ÉTÉÉtude ǅep"), (Pieces{"Сбер", "Банк", " ÉTÉÉtude", " ǅep"})) << name;
+}
+
 TEST(PreTokenizer, BloomAndKimi) {
   EXPECT_EQ(split("bloom", "ab 12, (x)"), (Pieces{"ab", " 12", ", (", "x", ")"}));
   EXPECT_EQ(split("viking", "ab 12"), (Pieces{"ab", " ", "1", "2"}));
   EXPECT_EQ(split("kimi-k2", "ab\xE4\xB8\xADs's"), (Pieces{"ab", "\xE4\xB8\xAD", "s's"}));
+  EXPECT_EQ(split("kimi-k2", "人々〇an"), (Pieces{"人々〇", "an"}));  // all of the script Han
+  EXPECT_EQ(split("kimi-k2", "camelCase'sX"), (Pieces{"camel", "Case's", "X"}));
 }
 
 TEST(PreTokenizer, SpacesAreUnicodesWhiteSpace) {
