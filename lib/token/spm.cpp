@@ -1,7 +1,7 @@
 // SentencePiece BPE (Kudo and Richardson 2018, arXiv:1808.06226) by scores: the text's characters are merged
 // pair by pair, always to the token with the highest score, the leftmost of equal ones first. A character
 // that is no token becomes the tokens of its bytes, or the unknown token when the vocabulary has none for
-// them.
+// them; where it has none for any byte, several in a row become one unknown token.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -125,6 +125,7 @@ class SpmTokenizer final : public Tokenizer {
       const int byte = byte_of_token(vocab_.texts[i]);
       if (byte >= 0) byte_tokens_[static_cast<std::size_t>(byte)] = static_cast<Token>(i);
     }
+    has_bytes_ = std::any_of(byte_tokens_.begin(), byte_tokens_.end(), [](Token t) { return t >= 0; });
   }
 
  private:
@@ -139,11 +140,12 @@ class SpmTokenizer final : public Tokenizer {
         escaped += c;
       }
     }
+    const std::size_t begin = out.size();
     Merger merger(vocab_);
     for (std::string_view rest = escaped; !rest.empty();) {
       const std::size_t n = word_bytes(rest);
       merger.run(rest.substr(0, n));
-      merger.for_each([&](std::string_view symbol) { put(symbol, out); });
+      merger.for_each([&](std::string_view symbol) { put(symbol, begin, out); });
       rest.remove_prefix(n);
     }
     return {};
@@ -169,7 +171,8 @@ class SpmTokenizer final : public Tokenizer {
     return std::min(at, text.size());
   }
 
-  void put(std::string_view symbol, std::vector<Token>& out) const {
+  // The text's first token is at `begin`.
+  void put(std::string_view symbol, std::size_t begin, std::vector<Token>& out) const {
     if (const Token token = find_piece(vocab_, symbol); token >= 0) {
       out.push_back(token);
       return;
@@ -182,7 +185,8 @@ class SpmTokenizer final : public Tokenizer {
         continue;
       }
       out.resize(n_before);
-      if (vocab_.unk >= 0) out.push_back(vocab_.unk);
+      const bool goes_on = !has_bytes_ && out.size() > begin && out.back() == vocab_.unk;
+      if (vocab_.unk >= 0 && !goes_on) out.push_back(vocab_.unk);
       return;
     }
   }
@@ -190,6 +194,7 @@ class SpmTokenizer final : public Tokenizer {
   void decode_text(std::string_view text, std::string& out) const override { append_with_spaces(text, out); }
 
   std::array<Token, 256> byte_tokens_;  // -1 where there is none
+  bool has_bytes_;                      // whether there is any
   std::bitset<256> joins_space_;        // bytes that some token has right before a space
 };
 

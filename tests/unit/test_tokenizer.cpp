@@ -86,11 +86,14 @@ TEST(Spm, BytesAndUnknownCharacters) {
   EXPECT_EQ(bytes.encode("\xC3\xA9x"), (Tokens{3, 4, 6}));
   EXPECT_EQ(bytes.encode("\xFFx"), (Tokens{5, 6}));      // not UTF-8, but a byte that has a token
   EXPECT_EQ(bytes.encode("\xC3\xA8x"), (Tokens{0, 6}));  // one of the two bytes has none: unknown, once
+  EXPECT_EQ(bytes.encode("yy"), (Tokens{0, 0}));         // each, where there are bytes
   EXPECT_EQ(bytes.decode({3, 4}), "\xC3\xA9");
 
   const LoadedTokenizer none(spm({{"x", 0, normal}}).add("tokenizer.ggml.add_space_prefix", false));
   ASSERT_TRUE(none) << none.error().message;
-  EXPECT_EQ(none.encode("x\xF0\x9F\x98\x80y"), (Tokens{3, 0, 0}));
+  EXPECT_EQ(none.encode("x\xF0\x9F\x98\x80y"), (Tokens{3, 0}));  // as SentencePiece: one for all in a row
+  EXPECT_EQ(none.encode("yzxyz\n"), (Tokens{0, 3, 0}));
+  EXPECT_EQ(none.encode("y<unk>y<s>y", RUNNEL_PARSE_SPECIAL), (Tokens{0, 0, 0, 1, 0}));
   EXPECT_EQ(none.decode({3, 0}), "x");
   EXPECT_EQ(none.decode({3, 0}, true), "x<unk>");
 }
