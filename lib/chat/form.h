@@ -29,7 +29,9 @@ struct ChatForm {
   const char* between = "";      // from there to the next user message
   const char* default_system = "";
   SystemPlace system_place = SystemPlace::own;
-  bool trims = false;  // blanks around what is said are removed
+  // Blanks around what is said are removed; not around a system prompt that is part of a message, which the
+  // templates of Llama 2 and Gemma 3 take as it is.
+  bool trims = false;
 };
 
 std::size_t n_chat_forms();

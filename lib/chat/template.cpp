@@ -26,6 +26,10 @@ std::string with_tokens(std::string_view markup, std::string_view bos, std::stri
   return text;
 }
 
+void add_text(ChatPieces& pieces, std::string_view text) {
+  if (!text.empty()) pieces.push_back({std::string(text), false});
+}
+
 // Names have no blanks, braces or markup in them; templates have.
 bool looks_like_name(std::string_view choice) {
   return choice.size() <= 40 && choice.find_first_of(" \t\n{}<>'\"") == std::string_view::npos;
@@ -135,13 +139,13 @@ void ChatTemplate::add_markup(ChatPieces& pieces, std::string_view markup) const
 }
 
 void ChatTemplate::add_said(ChatPieces& pieces, std::string_view said) const {
-  if (form_->trims) said = trimmed(said);
-  if (!said.empty()) pieces.push_back({std::string(said), false});
+  add_text(pieces, form_->trims ? trimmed(said) : said);
 }
 
 void ChatTemplate::add_system(ChatPieces& pieces, std::string_view prompt) const {
+  const bool trims = form_->trims && form_->system_place != SystemPlace::inside;
   add_markup(pieces, form_->system_before);
-  add_said(pieces, prompt);
+  add_text(pieces, trims ? trimmed(prompt) : prompt);
   add_markup(pieces, form_->system_after);
 }
 

@@ -165,6 +165,11 @@ TEST(ChatTemplate, WhatPeopleSayIsNotMarkup) {
 TEST(ChatTemplate, BlanksAreTrimmedWhereTheFormDoes) {
   EXPECT_EQ(joined(named("gemma").turn(" Hi \n")),
             "<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n");
+  EXPECT_EQ(joined(named("llama2").first_turn(" Be kind\n", " Hi ")),
+            "[INST] <<SYS>>\n Be kind\n\n<</SYS>>\n\nHi [/INST]");
+  EXPECT_EQ(joined(named("gemma").system(" Be kind ")), "<start_of_turn>user\n Be kind \n\n");
+  EXPECT_EQ(joined(named("llama3").system(" Be kind ")),
+            "<|start_header_id|>system<|end_header_id|>\n\nBe kind<|eot_id|>");
   EXPECT_EQ(joined(named("phi3").turn(" Hi ")), "<|user|>\n Hi <|end|>\n<|assistant|>\n");
   EXPECT_EQ(joined(named("gemma").turn(" \n")), "<start_of_turn>user\n<end_of_turn>\n<start_of_turn>model\n");
 }
