@@ -15,6 +15,7 @@
 #include "options.h"
 #include "output_file.h"
 #include "settings.h"
+#include "typed_ahead.h"
 
 namespace cli {
 namespace {
@@ -186,11 +187,12 @@ int talk_on_terminal(Conversation& chat, bool for_ever) {
       stopped_before = true;
       continue;
     }
+    if (event == LineEditor::Event::line) clear_interrupt();
+    const TypedAhead typed_ahead(editor.typed_ahead());
     if (event != LineEditor::Event::line) {
       if (const auto code = leave(chat, warned)) return *code;
       continue;
     }
-    clear_interrupt();
     try {
       if (!line.empty() && line[0] == '/') {
         const bool stays = run_command(chat, line);

@@ -52,9 +52,9 @@ void write_out(std::string_view text) {
   }
 }
 
-namespace {
-
 bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
+
+namespace {
 
 // U+0080 to U+009F, which terminals obey too.
 bool is_long_control(std::string_view text, std::size_t i) {

@@ -26,6 +26,8 @@ void write_out(std::string_view text);
 // that no text can command the terminal.
 void write_model_text(std::string_view text);
 
+bool is_control(char c);  // of ASCII
+
 // What is left of such a text.
 std::string without_controls(std::string_view text);
 

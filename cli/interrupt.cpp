@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -22,10 +23,13 @@ std::atomic<int> n_interrupts{0};
 std::atomic<int> end_signal{0};  // that the program was asked to end with
 std::atomic<bool> may_end{true};
 std::atomic<const char*> last_words{nullptr};
+std::atomic<int> last_words_file{STDERR_FILENO};
+std::atomic<const termios*> last_modes{nullptr};
 // A byte for each signal, so that one that comes just before a wait ends it too.
 int pipe_ends[2] = {-1, -1};
 static_assert(std::atomic<Mode>::is_always_lock_free && std::atomic<runnel_session*>::is_always_lock_free &&
-              std::atomic<const char*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+              std::atomic<const char*>::is_always_lock_free &&
+              std::atomic<const termios*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
               std::atomic<int>::is_always_lock_free);
 
 void end_wait() {
@@ -39,15 +43,25 @@ void stop_session() {
     if (runnel_session* session = one.load()) runnel_session_stop(session);
 }
 
-void say_last_words() {
+// Leaves the terminal as it was. In the background it is another's, and setting modes would stop the program.
+void leave_terminal() {
+  const termios* modes = last_modes.load();
+  if (modes && owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, modes);
   const char* text = last_words.load();
   if (!text) return;
-  [[maybe_unused]] const ssize_t n_written = write(STDERR_FILENO, text, std::strlen(text));
+  [[maybe_unused]] const ssize_t n_written = write(last_words_file.load(), text, std::strlen(text));
 }
 
 [[noreturn]] void end_interrupted() {
-  say_last_words();
+  leave_terminal();
   _exit(exit_interrupted);
+}
+
+// The signal's own end, once its handler has returned.
+void end_by(int number) {
+  leave_terminal();
+  signal(number, SIG_DFL);
+  raise(number);
 }
 
 void on_interrupt(int) {
@@ -66,12 +80,7 @@ void on_interrupt(int) {
 }
 
 void on_end(int number) {
-  if (may_end.load()) {  // its own end, once the handler has returned
-    say_last_words();
-    signal(number, SIG_DFL);
-    raise(number);
-    return;
-  }
+  if (may_end.load()) return end_by(number);
   end_signal.store(number);
   end_wait();
   stop_session();
@@ -95,10 +104,22 @@ void watch_signals() {
   handle(SIGINT, on_interrupt);
   handle(SIGTERM, on_end);
   handle(SIGHUP, on_end);
+  handle(SIGQUIT, end_by);
   signal(SIGPIPE, SIG_IGN);
 }
 
-void set_last_words(const char* text) { last_words.store(text); }
+void set_last_words(int file, const char* text) {
+  last_words.store(nullptr);
+  last_words_file.store(file);
+  last_words.store(text);
+}
+
+void set_last_modes(const termios* modes) { last_modes.store(modes); }
+
+bool owns_terminal() {
+  const pid_t owner = tcgetpgrp(STDIN_FILENO);
+  return owner < 0 || owner == getpgrp();
+}
 
 bool interrupted() { return n_interrupts.load() > 0 || asked_to_end(); }
 
@@ -115,10 +136,11 @@ void clear_interrupt() {
   }
 }
 
-Wake wait_for_input(int file) {
+Wake wait_for_input(int file, int timeout_ms) {
   pollfd files[] = {{file, POLLIN, 0}, {pipe_ends[0], POLLIN, 0}};
-  const int n_ready = interrupted() ? 0 : poll(files, 2, -1);
+  const int n_ready = interrupted() ? 0 : poll(files, 2, timeout_ms);
   if (interrupted()) return Wake::interrupt;
+  if (n_ready == 0) return Wake::nothing;
   return n_ready < 0 ? Wake::signal : Wake::input;
 }
 

@@ -7,6 +7,8 @@
 // While a FinishFirst lives the program never ends by itself: where it would, Ctrl-C is noted. So are SIGTERM
 // and SIGHUP (the terminal is gone), which else end it at once: they are a Ctrl-C that nothing clears.
 #pragma once
+#include <termios.h>
+
 #include "runnel/runnel.h"
 
 namespace cli {
@@ -28,13 +30,20 @@ bool is_pressed_to_end();
 int exit_code_of_interrupt();
 
 // Waits until the file has something to read or is at its end, until Ctrl-C (also one that came before, since
-// the last clear), or until another signal was handled.
-enum class Wake { input, interrupt, signal };
-Wake wait_for_input(int file);
+// the last clear), until another signal was handled, or until the time is over (-1: it never is).
+enum class Wake { input, interrupt, signal, nothing };
+Wake wait_for_input(int file, int timeout_ms = -1);
 
-// What to write to standard error, which is a terminal, where a signal ends the program at once: a constant,
-// or null for nothing.
-void set_last_words(const char* text);
+// What to write to a terminal where a signal ends the program at once: a constant, or null for nothing.
+void set_last_words(int file, const char* text);
+
+// The modes that standard input, a terminal, gets back then; null: it keeps those that it has. They stay
+// where they are until others are set.
+void set_last_modes(const termios* modes);
+
+// Whether the terminal that is standard input is this program's: it runs in the foreground, or nobody tells
+// foreground and background apart on that terminal. Also for signal handlers.
+bool owns_terminal();
 
 // One of these at a time, for as long as the object lives.
 class StopSession {

@@ -1,9 +1,5 @@
 #include "line_editor.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
@@ -39,37 +35,25 @@ std::string history_path() {
   return error ? std::string() : (folder / "history").string();
 }
 
-// Bytes that the terminal has for us already.
-int n_bytes_waiting() {
-  int n_bytes = 0;
-  return ioctl(STDIN_FILENO, FIONREAD, &n_bytes) == 0 ? n_bytes : 0;
-}
-
 }  // namespace
 
-// One character from the terminal, for libedit: 1, or 0 at the end, or -1 on Ctrl-C or an error. libedit's
-// own does not come back on Ctrl-C.
+// One character from the terminal, for libedit: 1, or 0 at the end, or -1 on Ctrl-C. libedit's own does not
+// come back on Ctrl-C.
 int LineEditor::read_character(EditLine* editor, wchar_t* out) {
   LineEditor* self = nullptr;
   el_get(editor, EL_CLIENTDATA, &self);
-  if (std::exchange(self->begins_, false)) self->n_typed_before_ = n_bytes_waiting();
+  if (std::exchange(self->begins_, false)) self->input_.begin_line();
   std::mbstate_t state{};
   for (;;) {
-    const Wake wake = wait_for_input(STDIN_FILENO);
-    if (wake == Wake::interrupt) return -1;
     char byte = 0;
-    const ssize_t n_read = wake == Wake::input ? ::read(STDIN_FILENO, &byte, 1) : -1;
-    if (n_read == 0) return 0;
-    if (n_read < 0) {
-      if (wake == Wake::input && errno != EINTR) return -1;
-      el_set(editor, EL_REFRESH);  // back from the background, or the window has a new size
+    const TerminalInput::Event event = self->input_.read(byte);
+    if (event == TerminalInput::Event::interrupted) return -1;
+    if (event == TerminalInput::Event::end) return 0;
+    if (event == TerminalInput::Event::signal) {  // back from the background, or the window has a new size
+      self->input_.mark_pastes();
+      el_set(editor, EL_REFRESH);
       continue;
     }
-    // Ctrl-D typed while the terminal still took whole lines (an answer was printed) comes out as a zero.
-    // Typed since then, that is Ctrl-Space.
-    const bool typed_before = self->n_typed_before_ > 0;
-    if (typed_before) --self->n_typed_before_;
-    if (byte == '\0' && typed_before) byte = '\x04';
     const std::size_t n_bytes = std::mbrtowc(out, &byte, 1, &state);
     if (n_bytes == static_cast<std::size_t>(-2)) continue;  // more bytes of this character to come
     if (n_bytes == static_cast<std::size_t>(-1)) *out = L'?';
@@ -97,7 +81,8 @@ LineEditor::LineEditor(std::string prompt, std::vector<std::string> completions)
   el_set(editor, EL_HIST, history, history_.get());
   el_set(editor, EL_SIGNAL, 1);  // the terminal is put right before a signal takes its course
   el_set(editor, EL_GETCFN, read_character);
-  el_set(editor, EL_ADDFN, "runnel-complete", "complete a command", LineEditor::complete);
+  el_set(editor, EL_ADDFN, "runnel-complete", "complete a command; a tab that is pasted is one",
+         LineEditor::complete);
   el_set(editor, EL_BIND, "^I", "runnel-complete", nullptr);
   el_set(editor, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   el_source(editor, nullptr);  // ~/.editrc
@@ -121,13 +106,16 @@ LineEditor::Event LineEditor::read(std::string& line) {
 LineEditor::Event LineEditor::read_one(std::string& line) {
   clear_interrupt();
   begins_ = true;
+  input_.mark_pastes();
   const NoteInterrupt note;
   int n_bytes = 0;
   const char* text = el_gets(editor_.get(), &n_bytes);
   if (!text || n_bytes <= 0) {
     std::fputc('\n', stdout);
     std::fflush(stdout);
-    return interrupted() ? Event::interrupted : Event::end;
+    if (!interrupted()) return Event::end;
+    input_.drop();
+    return Event::interrupted;
   }
   line.assign(text, static_cast<std::size_t>(n_bytes));
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
@@ -149,6 +137,7 @@ char* LineEditor::prompt(EditLine* editor) {
 unsigned char LineEditor::complete(EditLine* editor, int) {
   LineEditor* self = nullptr;
   el_get(editor, EL_CLIENTDATA, &self);
+  if (self->input_.is_pasted()) return el_insertstr(editor, "\t") == 0 ? CC_REFRESH : CC_ERROR;
   const LineInfo* line = el_line(editor);
   const std::string typed(line->buffer, line->cursor);
   const std::string* match = nullptr;

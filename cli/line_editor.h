@@ -2,9 +2,12 @@
 #pragma once
 #include <histedit.h>
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "terminal_input.h"
 
 namespace cli {
 
@@ -22,6 +25,8 @@ class LineEditor {
   // A line that ends in a backslash goes on in the next. The newline is not part of the line.
   Event read(std::string& line);
 
+  std::deque<char>& typed_ahead() { return input_.typed_ahead(); }
+
  private:
   Event read_one(std::string& line);
   void remember(const std::string& line);
@@ -35,10 +40,10 @@ class LineEditor {
     void operator()(History* history) const { history_end(history); }
   };
 
+  TerminalInput input_;
   std::string prompt_, continued_prompt_;
   bool continued_ = false;
-  bool begins_ = false;     // a line, of which nothing is read
-  int n_typed_before_ = 0;  // bytes, not read yet, that were typed before the terminal gave out single ones
+  bool begins_ = false;  // a line, of which nothing is read
   std::vector<std::string> completions_;
   std::string history_path_;  // empty: not kept
   std::unique_ptr<History, End> history_;

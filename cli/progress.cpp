@@ -50,14 +50,14 @@ Progress::Progress(std::string label, std::int64_t total, std::string unit)
 Progress::~Progress() {
   if (!drawn_) return;
   std::fputs(erase_line, stderr);
-  set_last_words(nullptr);
+  set_last_words(STDERR_FILENO, nullptr);
 }
 
 void Progress::update(std::int64_t done, std::string_view note) {
   if (!enabled_ || done <= 0) return;
   const Clock::time_point now = Clock::now();
   if (now - start_ < quiet_time || (drawn_ && now - last_drawn_ < redraw_time)) return;
-  set_last_words(erase_line);
+  set_last_words(STDERR_FILENO, erase_line);
   draw(std::chrono::duration<double>(now - start_).count(), done, note);
   drawn_ = true;
   last_drawn_ = now;

@@ -343,6 +343,89 @@ class TerminalChat(e2e.TestCase):
         self.assertEqual(terminal.exit_code(), 0)
         self.assertIn(b"tokens/s]", terminal.seen)
 
+    def test_ctrl_c_stops_an_answer_however_much_was_typed_before_it(self):
+        for typed in ("x" * 6000 + "\r", "a line of pasted text\r" * 300):
+            with self.subTest(typed[:10]):
+                terminal = self.start("--forever", "-t", "1")
+                terminal.type("Hello!\n")
+                terminal.expect("\n")
+                terminal.type(typed)
+                time.sleep(0.5)
+                terminal.type(CTRL_C)
+                terminal.expect("tokens/s]")
+                terminal.expect(PROMPT)
+                terminal.seen = b""
+                self.assertTrue(terminal.quiet())  # what was typed before is dropped
+                terminal.type(CTRL_D)
+                self.assertEqual(terminal.exit_code(), 0)
+
+    def transcript_of_typing_in_an_answer(self, keys):
+        talk = self.folder / "talk.txt"
+        flags = ("--greedy", "-n", "1000", "--ignore-eos", "-t", "1", "--transcript", str(talk))
+        terminal = self.start(*flags)
+        terminal.type(e2e.QUESTION + "\n")
+        terminal.expect(e2e.ANSWER)
+        terminal.type(keys)
+        self.assertNotIn(b"tokens/s]", terminal.seen)  # still answering
+        terminal.expect("tokens/s]")
+        terminal.expect("tokens/s]")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+        return talk.read_text()
+
+    def test_what_is_typed_in_an_answer_is_the_next_message(self):
+        talk = self.transcript_of_typing_in_an_answer("y\x7f" + "x" * 6000 + "\r")
+        self.assertIn("You: " + "x" * 6000 + "\n", talk)
+
+    def test_a_paste_is_one_message(self):
+        paste = "\x1b[200~first \tone\rsecond\r\nthird\x01\x04\x1b[D\r\x1b[201~"
+        talk = self.folder / "talk.txt"
+        terminal = self.start("-n", "5", "--transcript", str(talk))
+        terminal.type(paste + "\r")
+        terminal.expect("tokens/s]")
+        terminal.expect(PROMPT)
+        terminal.type("\x1b")  # alone it is what it was
+        time.sleep(0.2)
+        terminal.type("b/st\x1b[D\x1b[Cats\r")
+        terminal.expect("tokens so far")
+        terminal.expect(PROMPT)
+        terminal.type("\x1b[200~lost" + CTRL_C.decode())
+        terminal.expect("Ctrl-C again")
+        terminal.expect(PROMPT)
+        terminal.type("\x1b[201~/stats\r")
+        terminal.expect("tokens so far")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertTrue(terminal.seen.endswith(b"\x1b[?2004l"), terminal.seen)
+        said = "first \tone\n  second\n  third[D"
+        self.assertIn(said + "\n", talk.read_text())
+        self.assertEqual(talk.read_text().count("You: "), 1)
+        self.assertIn(f"You: {said}\n", self.transcript_of_typing_in_an_answer(paste + "\r"))
+
+    def test_a_signal_that_ends_an_answer_leaves_the_terminal_as_it_was(self):
+        for number in (signal.SIGTERM, signal.SIGQUIT):
+            with self.subTest(number):
+                terminal = self.start("--forever", "-t", "1")
+                terminal.type("Hello!\n")
+                terminal.expect("\n")
+                time.sleep(0.5)
+                self.assertFalse(termios.tcgetattr(terminal.fd)[3] & termios.ICANON)
+                os.kill(terminal.pid, number)
+                self.assertEqual(terminal.exit_code(), -number)
+                local_modes = termios.tcgetattr(terminal.fd)[3]
+                self.assertTrue(local_modes & termios.ICANON and local_modes & termios.ECHO)
+                self.assertTrue(terminal.seen.endswith(b"\x1b[?2004l"), terminal.seen)
+
+    def test_no_pastes_are_marked_where_there_are_no_sequences(self):
+        terminal = Terminal(self.folder, "chat", term="dumb")
+        self.addCleanup(terminal.close)
+        terminal.expect("leaves.")
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertNotIn(b"\x1b[?2004", terminal.seen)
+
     def test_editing_history_and_completion(self):
         terminal = self.start("--greedy")
         terminal.type("/stax\x7fts\n")  # backspace

@@ -1,0 +1,109 @@
+#include "typed_ahead.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+#include "interrupt.h"
+
+namespace cli {
+namespace {
+
+constexpr int background_ms = 100;  // until one looks again whether the program is in the foreground
+constexpr int foreground_ms = 500;  // and whether the terminal takes whole lines again
+
+// No signal is handled on a thread that is started while this lives.
+class BlockSignals {
+ public:
+  BlockSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockSignals(const BlockSignals&) = delete;
+  BlockSignals& operator=(const BlockSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+TypedAhead::TypedAhead(std::deque<char>& held) : held_(held), wake_(eventfd(0, EFD_CLOEXEC)) {
+  if (wake_ < 0) return;
+  const BlockSignals block;
+  try {
+    thread_ = std::thread([this] { take_in(); });
+  } catch (const std::system_error&) {  // no thread to be had: the terminal keeps what it can
+  }
+}
+
+TypedAhead::~TypedAhead() {
+  if (thread_.joinable()) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n_written = write(wake_, &one, sizeof one);
+    thread_.join();
+  }
+  if (wake_ >= 0) close(wake_);
+  give_back();
+  heed_interrupt();
+}
+
+void TypedAhead::take_in() {
+  for (;;) {
+    const bool ours = owns_terminal();
+    if (ours) take_over();
+    // In the background reading is an error: the terminal is not looked at.
+    pollfd files[] = {{wake_, POLLIN, 0}, {ours ? STDIN_FILENO : -1, POLLIN, 0}};
+    if (poll(files, 2, ours ? foreground_ms : background_ms) < 0 && errno != EINTR) return;
+    if (files[0].revents != 0) return;
+    if (files[1].revents == 0) continue;
+    if (!read_some((files[1].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0)) return;
+  }
+}
+
+// False when nothing more will come. gone: nobody is at the other end, though what was typed before that may
+// be there still.
+bool TypedAhead::read_some(bool gone) {
+  std::array<char, 4096> block;
+  const ssize_t n_read = read(STDIN_FILENO, block.data(), block.size());
+  if (n_read <= 0) return !gone;
+  heed_interrupt();
+  held_.insert(held_.end(), block.begin(), block.begin() + n_read);
+  return true;
+}
+
+// Has the terminal give out each byte as it was typed. Again when a shell has put back modes of its own,
+// after Ctrl-Z.
+void TypedAhead::take_over() {
+  termios now{};
+  if (tcgetattr(STDIN_FILENO, &now) != 0 || (now.c_lflag & ICANON) == 0) return;
+  set_last_modes(nullptr);  // no signal ends the program with half of them
+  before_ = now;
+  set_last_modes(&before_);
+  now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | IEXTEN);
+  now.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR | IGNCR);
+  now.c_cc[VMIN] = 1;
+  now.c_cc[VTIME] = 0;
+  has_taken_over_ = tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
+}
+
+// The background's terminal is another's.
+void TypedAhead::give_back() const {
+  if (has_taken_over_ && owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  set_last_modes(nullptr);
+}
+
+void TypedAhead::heed_interrupt() {
+  if (interrupted() && !std::exchange(dropped_, true)) held_.clear();
+}
+
+}  // namespace cli
