@@ -139,8 +139,8 @@ Result<void> AtomicFile::commit() {
 }
 
 Error AtomicFile::failed(const char* what, int code) const {
-  return {RUNNEL_IO, path_ + ": cannot be " + what + " (after " + std::to_string(n_bytes_) +
-                         " bytes): " + std::generic_category().message(code)};
+  const std::string after = n_bytes_ > 0 ? " (after " + std::to_string(n_bytes_) + " bytes)" : "";
+  return {RUNNEL_IO, path_ + ": cannot be " + what + after + ": " + std::generic_category().message(code)};
 }
 
 void AtomicFile::discard() noexcept {
