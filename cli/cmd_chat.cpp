@@ -1,7 +1,11 @@
 // runnel chat: a conversation, on a terminal or line by line through pipes.
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
@@ -31,7 +35,9 @@ constexpr const char* examples =
     "  printf 'Hello!\\nAnd you?\\n' | runnel chat       each line is a turn; only answers on standard "
     "output\n"
     "\n"
-    "On a terminal Ctrl-C stops an answer; Ctrl-C again, or Ctrl-D, leaves. /help lists the commands.\n";
+    "On a terminal Ctrl-C stops an answer; Ctrl-C again, or Ctrl-D, leaves. /help lists the commands, which "
+    "are\n"
+    "for a terminal only. A line that ends in \\ goes on in the next, there and through pipes.\n";
 
 struct ChatOptions {
   ConversationOptions conversation;
@@ -57,17 +63,34 @@ void show_last_lines(const Conversation& chat) {
   write_note(lines.empty() ? "nothing was said yet" : "the last that was said:\n" + lines);
 }
 
+// The first word, and what follows it and the blanks behind it.
+std::pair<std::string, std::string> split_first_word(const std::string& text) {
+  const std::size_t blank = text.find(' ');
+  const std::size_t rest = text.find_first_not_of(' ', blank);
+  return {text.substr(0, blank), rest == std::string::npos ? "" : text.substr(rest)};
+}
+
+// As a shell would have it: "a name with blanks", ~/name.
+std::string file_name(std::string text) {
+  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
+  const char* home = std::getenv("HOME");
+  if (home && text.rfind("~/", 0) == 0) text.replace(0, 1, home);
+  return text;
+}
+
 bool set(Conversation& chat, const std::string& argument) {
-  const std::size_t blank = argument.find(' ');
-  const std::string name = setting_name(argument.substr(0, blank));
-  const std::string value = blank == std::string::npos ? "" : argument.substr(blank + 1);
+  const auto [word, value] = split_first_word(argument);
+  const std::string name = setting_name(word);
+  std::vector<std::string> known = names_of(runnel_setting_name);
+  std::erase(known, "vocab_only");
+  if (!name.empty()) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw Failure("there is no setting " + name + "; /set lists them all");
+    known = {name};
+  }
   if (!value.empty()) chat.set(name, value == "\"\"" ? "" : value);
   std::string lines;
-  for (const std::string& known : names_of(runnel_setting_name)) {
-    if (known == "vocab_only" || (!name.empty() && known != name)) continue;
-    lines += (lines.empty() ? "" : "\n") + known + " = " + chat.setting(known);
-  }
-  if (lines.empty()) throw Failure("there is no setting " + name + "; /set lists them all");
+  for (const std::string& one : known) lines += (lines.empty() ? "" : "\n") + one + " = " + chat.setting(one);
   write_note(lines);
   return true;
 }
@@ -100,14 +123,15 @@ constexpr ChatCommand commands[] = {
        return true;
      }},
     {"/save", "FILE", "write the session to a file: /load, or chat --session FILE, goes on from there",
-     [](Conversation& chat, const std::string& path) {
+     [](Conversation& chat, const std::string& argument) {
+       const std::string path = file_name(argument);
        chat.save(path);
        write_note("saved to " + (path.empty() ? chat.session_path() : path));
        return true;
      }},
     {"/load", "FILE", "go on with a saved session in place of this one",
-     [](Conversation& chat, const std::string& path) {
-       chat.load(path);
+     [](Conversation& chat, const std::string& argument) {
+       chat.load(file_name(argument));
        show_last_lines(chat);
        return true;
      }},
@@ -138,10 +162,7 @@ bool show_help(Conversation&, const std::string&) {
 }
 
 bool run_command(Conversation& chat, const std::string& line) {
-  const std::size_t blank = line.find(' ');
-  const std::string name = line.substr(0, blank);
-  const std::size_t start = line.find_first_not_of(' ', blank);
-  std::string argument = start == std::string::npos ? "" : line.substr(start);
+  auto [name, argument] = split_first_word(line);
   argument.erase(argument.find_last_not_of(' ') + 1);
   for (const ChatCommand& command : commands) {
     if (name == command.name) return command.run(chat, argument);
@@ -215,10 +236,10 @@ int talk_through_pipes(Conversation& chat) {
   LineInput input;
   std::string line;
   for (;;) {
-    const LineInput::Event event = input.read(line);
+    const LineInput::Event event = input.read_message(line);
     if (event == LineInput::Event::end) return exit_ok;
     if (event == LineInput::Event::interrupted) return exit_code_of_interrupt();
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    if (line.find_first_not_of(" \t\n") == std::string::npos) continue;
     if (chat.say(line) == RUNNEL_FINISH_STOPPED) return exit_code_of_interrupt();
   }
 }

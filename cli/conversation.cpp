@@ -87,10 +87,20 @@ runnel_finish Conversation::answer(const Call& call, bool says) {
 
 runnel_finish Conversation::say(std::string_view text) {
   transcript_.add_user(text);
+  bool is_read = true;
   const auto call = [&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
-    return runnel_chat_say(chat_.get(), text.data(), text.size(), options_.n_tokens, on_text, user, finish);
+    const runnel_status status =
+        runnel_chat_say(chat_.get(), text.data(), text.size(), options_.n_tokens, on_text, user, finish);
+    is_read = status != RUNNEL_STOPPED;
+    return status;
   };
-  return answer(call, true);
+  const runnel_finish finish = answer(call, true);
+  if (!is_read) {
+    constexpr const char* note = "stopped before the message was read: it is not part of the conversation";
+    transcript_.remark(note);
+    write_note(note);
+  }
+  return finish;
 }
 
 runnel_finish Conversation::again() {
@@ -182,8 +192,8 @@ std::string Conversation::status() const {
   const std::int64_t n_tokens = stat(RUNNEL_STAT_GENERATED_TOKENS) - generated_before_;
   const std::int64_t us = stat(RUNNEL_STAT_GENERATED_US) - generated_us_before_;
   return "[" + counted(stat(RUNNEL_STAT_POSITION), "token") + " so far · cache " +
-         with_commas(stat(RUNNEL_STAT_CACHE_USED)) + "/" + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) + " · " +
-         rate_text(rate(n_tokens, us)) + " tokens/s]";
+         with_commas(stat(RUNNEL_STAT_CACHE_USED)) + "/" + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) +
+         (n_tokens > 0 ? " · " + rate_text(rate(n_tokens, us)) + " tokens/s]" : "]");
 }
 
 std::string Conversation::statistics() const {

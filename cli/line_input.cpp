@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
+#include "errors.h"
 #include "interrupt.h"
 
 namespace cli {
@@ -26,7 +28,22 @@ LineInput::Event LineInput::read(std::string& line) {
     std::array<char, 4096> block;
     const ssize_t n_read = ::read(STDIN_FILENO, block.data(), block.size());
     if (n_read > 0) held_.append(block.data(), static_cast<std::size_t>(n_read));
-    if (n_read == 0 || (n_read < 0 && errno != EINTR && errno != EAGAIN)) at_end_ = true;
+    if (n_read == 0) at_end_ = true;
+    if (n_read < 0 && errno != EINTR && errno != EAGAIN)
+      throw Failure(std::string("standard input: cannot read: ") + std::strerror(errno));
+  }
+}
+
+LineInput::Event LineInput::read_message(std::string& message) {
+  message.clear();
+  for (;;) {
+    std::string line;
+    const Event event = read(line);
+    if (event == Event::end && !message.empty()) return Event::line;
+    if (event != Event::line) return event;
+    message += line;
+    if (message.empty() || message.back() != '\\') return Event::line;
+    message.back() = '\n';
   }
 }
 

@@ -1,5 +1,6 @@
 """runnel chat through pipes: answers on standard output and nothing else."""
 
+import os
 import signal
 import time
 
@@ -20,6 +21,21 @@ class PipedChat(e2e.TestCase):
         self.assertEqual(answers[0], e2e.ANSWER)
         self.assertEqual(len(answers), 3, result)
         self.assertTrue(all(answers), result)
+
+    def test_a_line_that_ends_in_a_backslash_goes_on_in_the_next(self):
+        talk = self.folder / "talk.txt"
+        lines = b"I want to book a table\\\r\nfor two.\nAt 7 pm.\\"
+        self.succeed("chat", "-n", "3", "--transcript", talk, stdin=lines)
+        said = [turn.split("Model: ")[0] for turn in talk.read_text().split("You: ")[1:]]
+        self.assertEqual(said, ["I want to book a table\n  for two.\n", "At 7 pm.\n"])
+
+    def test_input_that_cannot_be_read(self):
+        folder = os.open(self.folder, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        with e2e.start("chat", stdin=folder) as process:
+            out, err = process.communicate(timeout=e2e.TIMEOUT_S)
+        self.assertEqual((process.returncode, out), (1, b""))
+        self.assertEqual(err, b"runnel: standard input: cannot read: Is a directory\n")
 
     def test_later_turns_see_earlier_ones(self):
         after = self.succeed("chat", "--greedy", stdin=f"{e2e.QUESTION}\nAt 7 pm.\n".encode())

@@ -24,7 +24,9 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             e2e.default_signals()
-            os.environ.update({"TERM": term, "XDG_STATE_HOME": str(folder), "LC_ALL": "C.UTF-8"})
+            os.environ.update(
+                {"TERM": term, "HOME": str(folder), "XDG_STATE_HOME": str(folder), "LC_ALL": "C.UTF-8"}
+            )
             os.execv(e2e.RUNNEL, [e2e.RUNNEL, *arguments])
         self.seen = b""
 
@@ -219,6 +221,11 @@ class TerminalChat(e2e.TestCase):
         terminal.expect(e2e.ANSWER)  # greedy: the same again
         terminal.type("/set temp 0.25\n")
         terminal.expect("temperature = 0.25")
+        terminal.type("/set temp  0.5\n")  # two blanks
+        terminal.expect("temperature = 0.5")
+        for setting in ("abacus", "abacus 1", "vocab_only", "vocab_only true"):
+            terminal.type(f"/set {setting}\n")
+            terminal.expect(f"there is no setting {setting.split()[0]}; /set lists them all")
         terminal.type("/set temp hot\n")
         terminal.expect("from 0 to 100")
         terminal.type("/set temp 0\n")
@@ -312,6 +319,27 @@ class TerminalChat(e2e.TestCase):
         terminal.type(CTRL_D)
         self.assertEqual(terminal.exit_code(), 0)
 
+    def test_a_message_that_is_stopped_while_it_is_read(self):
+        talk = self.folder / "talk.txt"
+        terminal = self.start("--window", "40000", "-t", "1", "--transcript", str(talk))
+        terminal.type("\x1b[200~" + "Where would you like to eat? " * 3000 + "\x1b[201~")
+        terminal.expect("eat?")
+        terminal.type("\r")
+        while not talk.read_bytes():
+            terminal.read_some(0.1)
+        terminal.seen = b""
+        terminal.type(CTRL_C)
+        shown = terminal.expect("stopped before the message was read: it is not part of the conversation")
+        self.assertIn(b"tokens so far", shown)
+        self.assertNotIn(b"tokens/s", shown)
+        terminal.expect(PROMPT)
+        terminal.type("/undo\r")
+        terminal.expect("no exchange")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertIn("(stopped before the message was read", talk.read_text())
+
     def test_ctrl_c_twice_leaves(self):
         terminal = self.start()
         terminal.type("half a line" + CTRL_C.decode())
@@ -382,6 +410,7 @@ class TerminalChat(e2e.TestCase):
         paste = "\x1b[200~first \tone\rsecond\r\nthird\x01\x04\x1b[D\r\x1b[201~"
         talk = self.folder / "talk.txt"
         terminal = self.start("-n", "5", "--transcript", str(talk))
+        time.sleep(0.5)  # the prompt comes just before single keys are read
         terminal.type(paste + "\r")
         terminal.expect("tokens/s]")
         terminal.expect(PROMPT)
@@ -455,7 +484,13 @@ class TerminalChat(e2e.TestCase):
         terminal.type(f"/save {other}\n")
         terminal.expect(f"saved to {other}")
         terminal.type("/save /none/at/all\n")
-        terminal.expect("No such file")
+        terminal.expect("/none/at/all: cannot be created: No such file")
+        terminal.type("/save \"~/my evening\"\n")
+        terminal.expect("saved to ")
+        terminal.expect(PROMPT)
+        self.assertTrue((self.folder / "my evening").exists())
+        terminal.type("/load ~/my evening\n")
+        terminal.expect("You: " + e2e.QUESTION)
         terminal.type("/reset\n")
         terminal.expect("starts over")
         terminal.type(f"/load {other}\n")
