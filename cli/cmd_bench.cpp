@@ -1,4 +1,5 @@
 // runnel bench: how fast a model runs here, and how fast it could at best.
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -7,6 +8,7 @@
 #include "console.h"
 #include "errors.h"
 #include "model_path.h"
+#include "session_notes.h"
 #include "settings.h"
 #include "synthetic.h"
 
@@ -59,6 +61,7 @@ Json bench_report(const BenchOptions& options) {
   const Config config = options.settings.config();
   set_setting(config.get(), "threads", std::to_string(options.plan.threads.back()));
   check_depth(options.plan, config.get());
+  note_threads(*std::max_element(options.plan.threads.begin(), options.plan.threads.end()));
   const Opened opened = open_and_time(options, config.get());
   const runnel_model* model = opened.model.get();
   Json report = {{"version", runnel_version()},

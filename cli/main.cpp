@@ -4,6 +4,7 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "commands.h"
@@ -49,9 +50,19 @@ std::string unexpected(const CLI::App& app) {
   return "nothing takes the argument \"" + arguments.front() + "\"";
 }
 
+// "--stream and --chunk do not go together" for "--stream excludes --chunk".
+std::string in_our_words(const CLI::ExcludesError& error) {
+  constexpr std::string_view verb = " excludes ";
+  std::string message = error.what();
+  message.replace(message.find(verb), verb.size(), " and ");
+  return message + " do not go together";
+}
+
 int run(int argc, char** argv) {
   CLI::App app("runnel: language models on the CPU, as a stream that never ends", "runnel");
   cli::set_help_style(app);
+  // Of an option that is given twice the last one counts, so that what a script gives can be changed.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", std::string("runnel ") + runnel_version());
   app.footer(examples);
   app.require_subcommand(0, 1);
@@ -80,6 +91,8 @@ int run(int argc, char** argv) {
     return code;
   } catch (const CLI::ExtrasError&) {
     return report_usage(app, unexpected(app));
+  } catch (const CLI::ExcludesError& error) {
+    return report_usage(app, in_our_words(error));
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error.what());
   } catch (const cli::UsageError& error) {

@@ -12,6 +12,7 @@
 #include "console.h"
 #include "errors.h"
 #include "names.h"
+#include "session_notes.h"
 #include "settings.h"
 
 namespace cli {
@@ -200,6 +201,7 @@ Config SettingOptions::config() const {
   for (const auto& [name, own] : defaults_)
     if (!own.value.empty()) set_setting(config.get(), name, own.value);
   for (const auto& [name, value] : values_) set_setting(config.get(), name, value);
+  note_threads(std::stoll(runnel_config_get(config.get(), "threads")));
   const std::vector<std::string> kernels = names_of(runnel_isa_available);
   const std::string isa = isa_name(runnel_config_get(config.get(), "isa"));
   if (std::find(kernels.begin(), kernels.end(), isa) == kernels.end())

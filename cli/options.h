@@ -64,7 +64,7 @@ class SettingOptions {
   void add_to(CLI::App& command, std::initializer_list<std::string_view> names);
 
   // The defaults and what was given. UsageError for a bad value, also for kernels that are not to be had
-  // here.
+  // here; more threads than cores are remarked on.
   Config config() const;
   bool given(const std::string& name) const { return values_.count(name) != 0; }
   bool any_given() const { return !values_.empty(); }

@@ -1,5 +1,8 @@
 #include "session_notes.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "console.h"
 
 namespace cli {
@@ -22,6 +25,14 @@ void note_reread(std::int64_t n_tokens) {
   if (n_tokens > 0)
     write_note("[the window was full: " + counted(n_tokens, "token") +
                " read again, since this model has learned positions]");
+}
+
+void note_threads(std::int64_t n_threads) {
+  const std::int64_t n_cores =
+      std::max<std::int64_t>(std::thread::hardware_concurrency(), runnel_default_threads());
+  if (n_threads > n_cores)
+    write_note("[" + counted(n_threads, "thread") + " on " + counted(n_cores, "core") +
+               ": more threads than cores slow each other down]");
 }
 
 }  // namespace cli

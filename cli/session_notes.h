@@ -1,4 +1,4 @@
-// What people are told on standard error of what a session's window does to a text.
+// What people are told on standard error about a session: what its window does to a text, and its threads.
 #pragma once
 #include <cstdint>
 
@@ -14,5 +14,8 @@ void note_unseen(const char* what, std::int64_t n_tokens);
 
 // How many tokens were read again, if any: learned positions are not read again in silence.
 void note_reread(std::int64_t n_tokens);
+
+// That more threads were asked for than there are cores to run them.
+void note_threads(std::int64_t n_threads);
 
 }  // namespace cli

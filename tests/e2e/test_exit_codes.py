@@ -66,6 +66,20 @@ class ExitCodes(e2e.TestCase):
         self.usage("bench", "--shape", "abacus", naming="--shape")
         self.usage("perplexity", e2e.DEMO, "-p", "x", "--window", "8", naming="--stream")
         self.usage("inspect", "-p", "Hello there", "--sinks", "0", naming="--sinks")
+        self.usage("chat", "--greedy", "--temp", "1", naming="--temperature and --greedy do not go together")
+        self.usage("perplexity", e2e.DEMO, "--stream", "--chunk", "9", naming="do not go together")
+
+    def test_of_an_option_given_twice_the_last_counts(self):
+        prompt = ("generate", e2e.DEMO, "--greedy", "-t", "1", "-q")
+        once = self.succeed(*prompt, "-p", "Hello", "-n", "3").out
+        self.assertEqual(self.succeed(*prompt, "-p", "Bye", "-n", "9", "-p", "Hello", "-n", "3").out, once)
+        self.usage(*prompt, "-p", "Hello", "-n", "3", "-n", "many", naming="--n-tokens: ")
+
+    def test_more_threads_than_cores_are_remarked_on(self):
+        few, many = (self.succeed("info", e2e.DEMO, "-t", n).err for n in (1, 1000))
+        self.assertEqual(few, "")
+        self.assertIn("[1,000 threads on ", many)
+        self.assertIn("[256 threads on ", self.succeed("bench", e2e.DEMO, "-p", 0, "-n", 0, "-t", "1,256").err)
 
     def test_files_and_texts(self):
         out, missing = self.folder / "no" / "out", self.folder / "missing.gguf"
