@@ -25,19 +25,18 @@ namespace cli {
 namespace {
 
 constexpr const char* examples =
-    "  runnel chat                                     the bundled model\n"
-    "  runnel chat model.gguf --system \"Be brief.\" --temp 0.5\n"
-    "  runnel chat model.gguf --sinks 4 --window 8192  what it sees: the first 4 and the last 8192 tokens\n"
-    "  runnel chat --window 1024 --evict token         the oldest token leaves, not the oldest exchange\n"
-    "  runnel chat --forever                           after the answer it goes on by itself until Ctrl-C\n"
-    "  runnel chat --session evening.session           goes on where it was left; kept when one leaves\n"
-    "  runnel chat --transcript talk.txt               what is said is also appended to a text file\n"
-    "  printf 'Hello!\\nAnd you?\\n' | runnel chat       each line is a turn; only answers on standard "
-    "output\n"
-    "\n"
-    "On a terminal Ctrl-C stops an answer; Ctrl-C again, or Ctrl-D, leaves. /help lists the commands, which "
-    "are\n"
-    "for a terminal only. A line that ends in \\ goes on in the next, there and through pipes.\n";
+    R"(  runnel chat                                     the bundled model
+  runnel chat model.gguf --system "Be brief." --temp 0.5
+  runnel chat model.gguf --sinks 4 --window 8192  what it sees: the first 4 and the last 8192 tokens
+  runnel chat --window 1024 --evict token         the oldest token leaves, not the oldest exchange
+  runnel chat --forever                           after the answer it goes on by itself until Ctrl-C
+  runnel chat --session evening.session           goes on where it was left; kept when one leaves
+  runnel chat --transcript talk.txt               what is said is also appended to a text file
+  printf 'Hello!\nAnd you?\n' | runnel chat       each line is a turn; only answers on standard output
+
+On a terminal Ctrl-C stops an answer; Ctrl-C again, or Ctrl-D, leaves. /help lists the commands, which are
+for a terminal only. A line that ends in \ goes on in the next, there and through pipes.
+)";
 
 struct ChatOptions {
   ConversationOptions conversation;

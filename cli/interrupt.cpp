@@ -106,6 +106,7 @@ void watch_signals() {
   handle(SIGHUP, on_end);
   handle(SIGQUIT, end_by);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 void set_last_words(int file, const char* text) {

@@ -13,8 +13,9 @@
 
 namespace cli {
 
-// Installs the handlers, but for signals that the program was started with ignored. Also ignores SIGPIPE, so
-// that writing to a reader that has gone is an error and not a signal.
+// Installs the handlers, but for signals that the program was started with ignored. Also ignores SIGPIPE and
+// SIGXFSZ, so that writing to a reader that has gone, or more than a limit allows, is an error and not a
+// signal.
 void watch_signals();
 
 // Whether Ctrl-C came since the last clear, or the program was asked to end.

@@ -16,17 +16,15 @@
 namespace {
 
 constexpr const char* examples =
-    "Examples:\n"
-    "  runnel chat                                        talk to the bundled model\n"
-    "  runnel chat model.gguf --system \"Answer briefly.\"  talk to another\n"
-    "  runnel generate model.gguf -p \"Once upon a time\" -n 100\n"
-    "  runnel info model.gguf                             what a file holds and what it needs\n"
-    "\n"
-    "\"runnel COMMAND --help\" tells more. Results go to standard output, everything else to standard "
-    "error.\n"
-    "Exit codes: 0 done, 1 it could not be done, 2 the command line is wrong (no such option, a value out "
-    "of\n"
-    "range, options that do not go together or not with the model), 130 stopped by Ctrl-C.";
+    R"(Examples:
+  runnel chat                                        talk to the bundled model
+  runnel chat model.gguf --system "Answer briefly."  talk to another
+  runnel generate model.gguf -p "Once upon a time" -n 100
+  runnel info model.gguf                             what a file holds and what it needs
+
+"runnel COMMAND --help" tells more. Results go to standard output, everything else to standard error.
+Exit codes: 0 done, 1 it could not be done, 2 the command line is wrong (no such option, a value out of
+range, options that do not go together or not with the model), 130 stopped by Ctrl-C.)";
 
 // One line for what CLI11 found wrong, and where to look.
 int report_usage(const CLI::App& app, const std::string& message) {

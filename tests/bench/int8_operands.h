@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
-#include "lib/linear/activation_buffer.h"
 #include "lib/aligned.h"
+#include "lib/linear/activation_buffer.h"
 #include "quant/i8.h"
 #include "simd/kernels.h"
 

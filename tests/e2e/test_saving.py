@@ -153,7 +153,6 @@ class Sessions(e2e.TestCase):
         kept = self.session.read_bytes()
 
         def fill():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 
         result = subprocess.run(
@@ -161,7 +160,6 @@ class Sessions(e2e.TestCase):
             input=said(LINES[1:2]),
             capture_output=True,
             preexec_fn=fill,
-            restore_signals=False,
             timeout=e2e.TIMEOUT_S,
         )
         self.assertEqual(result.returncode, 1, result)

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "lib/token/unicode.h"
 #include "lib/text/utf8.h"
+#include "lib/token/unicode.h"
 
 namespace runnel {
 namespace {
