@@ -146,7 +146,7 @@ TEST(Rope, refuses_numbers_that_no_rotation_has) {
 }
 
 TEST(Rope, names_the_width_of_heads_that_are_no_pairs) {
-  for (const std::size_t dim : {1, 7}) {
+  for (const std::size_t dim : {std::size_t{1}, std::size_t{7}}) {
     const auto load = [](RopeLoader& loader) { return loader.load(2048); };
     const auto params = with_loader([](GgufBuilder&) {}, load, dim);
     ASSERT_FALSE(params);
