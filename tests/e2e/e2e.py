@@ -42,7 +42,7 @@ def run(*arguments, stdin=b""):
 
 def default_signals():
     """For a child of ours: shells and nohup hand down signals that are ignored."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
