@@ -25,6 +25,8 @@ std::atomic<bool> may_end{true};
 std::atomic<const char*> last_words{nullptr};
 std::atomic<int> last_words_file{STDERR_FILENO};
 std::atomic<const termios*> last_modes{nullptr};
+std::atomic<bool> is_leaving{false};         // the terminal is as it was, and is to stay so
+std::atomic<bool> is_changing_modes{false};  // on another thread
 // A byte for each signal, so that one that comes just before a wait ends it too.
 int pipe_ends[2] = {-1, -1};
 static_assert(std::atomic<Mode>::is_always_lock_free && std::atomic<runnel_session*>::is_always_lock_free &&
@@ -45,6 +47,9 @@ void stop_session() {
 
 // Leaves the terminal as it was. In the background it is another's, and setting modes would stop the program.
 void leave_terminal() {
+  is_leaving.store(true);
+  while (is_changing_modes.load()) {
+  }
   const termios* modes = last_modes.load();
   if (modes && owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, modes);
   const char* text = last_words.load();
@@ -115,7 +120,18 @@ void set_last_words(int file, const char* text) {
   last_words.store(text);
 }
 
-void set_last_modes(const termios* modes) { last_modes.store(modes); }
+bool change_modes(const termios& modes, const termios& last) {
+  is_changing_modes.store(true);
+  const bool changed = !is_leaving.load() && tcsetattr(STDIN_FILENO, TCSANOW, &modes) == 0;
+  if (changed) last_modes.store(&last);
+  is_changing_modes.store(false);
+  return changed;
+}
+
+void give_back_modes(const termios& modes) {
+  if (owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+  last_modes.store(nullptr);
+}
 
 bool owns_terminal() {
   const pid_t owner = tcgetpgrp(STDIN_FILENO);

@@ -38,9 +38,12 @@ Wake wait_for_input(int file, int timeout_ms = -1);
 // What to write to a terminal where a signal ends the program at once: a constant, or null for nothing.
 void set_last_words(int file, const char* text);
 
-// The modes that standard input, a terminal, gets back then; null: it keeps those that it has. They stay
-// where they are until others are set.
-void set_last_modes(const termios* modes);
+// Changes the modes of standard input, a terminal, from a thread that handles no signals. False where that
+// failed or a signal is ending the program, which gives back the last ones then; they stay where they are
+// until they are given back.
+bool change_modes(const termios& modes, const termios& last);
+// In the background the terminal is another's, and keeps its modes.
+void give_back_modes(const termios& modes);
 
 // Whether the terminal that is standard input is this program's: it runs in the foreground, or nobody tells
 // foreground and background apart on that terminal. Also for signal handlers.

@@ -53,7 +53,7 @@ TypedAhead::~TypedAhead() {
     thread_.join();
   }
   if (wake_ >= 0) close(wake_);
-  give_back();
+  if (has_taken_over_) give_back_modes(before_);
   heed_interrupt();
 }
 
@@ -86,20 +86,12 @@ bool TypedAhead::read_some(bool gone) {
 void TypedAhead::take_over() {
   termios now{};
   if (tcgetattr(STDIN_FILENO, &now) != 0 || (now.c_lflag & ICANON) == 0) return;
-  set_last_modes(nullptr);  // no signal ends the program with half of them
-  before_ = now;
-  set_last_modes(&before_);
+  if (!has_taken_over_) before_ = now;
   now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | IEXTEN);
   now.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR | IGNCR);
   now.c_cc[VMIN] = 1;
   now.c_cc[VTIME] = 0;
-  has_taken_over_ = tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
-}
-
-// The background's terminal is another's.
-void TypedAhead::give_back() const {
-  if (has_taken_over_ && owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  set_last_modes(nullptr);
+  if (change_modes(now, before_)) has_taken_over_ = true;
 }
 
 void TypedAhead::heed_interrupt() {

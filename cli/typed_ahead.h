@@ -22,7 +22,6 @@ class TypedAhead {
   void take_in();  // the thread
   bool read_some(bool gone);
   void take_over();
-  void give_back() const;
   void heed_interrupt();
 
   std::deque<char>& held_;
