@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double peak_seconds = 0.3;
-constexpr double read_seconds = 0.1;         // for each way of reading
+constexpr double read_seconds = 0.2;         // for each way of reading
 constexpr double least_pass_seconds = 0.02;  // against which starting the threads is nothing
 constexpr int least_passes = 3;
 

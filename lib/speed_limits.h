@@ -9,7 +9,7 @@
 
 namespace runnel {
 
-// Both take half a second to one, with a large model to read several, and give the best of many passes, on
+// Both take up to two seconds, with a large model to read several, and give the best of many passes, on
 // the threads and with the kernels of `settings`.
 
 // Bytes a second at which the model's weights can be read, in the best of several orders.

@@ -462,7 +462,7 @@ RUNNEL_API runnel_status runnel_synthesize(const char* shape, const char* type, 
 /* ---- limits -------------------------------------------------------------------------------------------- */
 
 /* What the machine can do at best, on the config's "threads" and "isa", to hold a session's speed against:
- * the best of many passes, which take half a second to one, and several where a large model is read. */
+ * the best of many passes, which take up to two seconds, and several where a large model is read. */
 
 /* Bytes a second at which the model's weights can be read from where they lie, and do nothing else. */
 RUNNEL_API runnel_status runnel_measure_read(const runnel_model* model, const runnel_config* config,
