@@ -177,7 +177,8 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
     Thread thread(barrier_, piles_.data(), static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
     if (thread.index() == 0) {
-      kept = {thread.count(), getpid()};
+      kept.n = thread.count();
+      if (kept.process == 0) kept.process = getpid();
       blocked.reset();  // all threads are there
       if (lock.owns_lock()) lock.unlock();
     } else {

@@ -1,11 +1,10 @@
 // A host that forks: threads are not inherited, and what waits for them would wait for ever.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <vector>
 
 #include "tests/support/api.h"
+#include "tests/support/child.h"
 #include "tests/support/paths.h"
 
 namespace {
@@ -18,20 +17,13 @@ TEST(ForkedProcess, works_alone_and_to_the_same_logits) {
   const std::vector<std::int32_t> tokens = tokenize(model.get(), "The water runs down to the sea.", 0);
   const auto session = open_session(model.get(), {{"threads", "4"}});
   const std::vector<float> expected = feed_for_logits(session.get(), n_vocab, tokens);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(60);
+  const auto in_child = [&] {
     require(runnel_session_reset(session.get()));
-    bool same = feed_for_logits(session.get(), n_vocab, tokens) == expected;
+    const bool same = feed_for_logits(session.get(), n_vocab, tokens) == expected;
     const auto fresh = open_session(model.get(), {{"threads", "8"}});
-    same = same && feed_for_logits(fresh.get(), n_vocab, tokens) == expected;
-    _exit(same ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+    return same && feed_for_logits(fresh.get(), n_vocab, tokens) == expected ? 0 : 1;
+  };
+  EXPECT_EQ(exit_code_of_child(in_child), 0);
   require(runnel_session_reset(session.get()));  // the parent still has its threads
   EXPECT_EQ(feed_for_logits(session.get(), n_vocab, tokens), expected);
 }

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <system_error>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/api.h"
+#include "tests/support/child.h"
 #include "tests/support/paths.h"
 
 namespace {
@@ -52,12 +52,10 @@ class NoMoreThreads {
 // Sessions of four threads each on four threads of a host, whose user may have `most` in all. The exit code
 // of a process of their own.
 int start_side_by_side(const runnel_model* model, rlim_t most) {
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setuid(other_user) != 0) _exit(2);
+  return exit_code_of_child([=] {
+    if (setuid(other_user) != 0) return 2;
     const rlimit limit{most, most};
     setrlimit(RLIMIT_NPROC, &limit);
-    alarm(60);
     const auto work = [model] {
       const auto session = open_session(model, {{"threads", "4"}, {"window", "64"}});
       require(runnel_session_feed_text(session.get(), "The water", 9, 0));
@@ -68,11 +66,8 @@ int start_side_by_side(const runnel_model* model, rlim_t most) {
     } catch (const std::system_error&) {  // the host's own are refused, too
     }
     for (std::thread& host : hosts) host.join();
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return 0;
+  });
 }
 
 TEST(RefusedThreads, end_no_host_that_starts_sessions_side_by_side) {

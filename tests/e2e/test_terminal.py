@@ -187,14 +187,24 @@ class TerminalChat(e2e.TestCase):
         terminal.expect(PROMPT)
         return terminal
 
+    def answering(self, *arguments):
+        """In the middle of an answer, or while its message is read."""
+        terminal = self.start(*arguments)
+        terminal.type("Hello!\n")
+        terminal.expect("\n")
+        return terminal
+
+    def leave(self, terminal):
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 0)
+
     def goes_on_from(self, session):
         """There is a last answer, which can be had again."""
         terminal = self.start("--session", str(session))
         terminal.type("/regen\n")
         terminal.expect("tokens/s]")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
 
     def test_answers_and_leaves_on_ctrl_d(self):
         terminal = self.start("--greedy")
@@ -202,8 +212,7 @@ class TerminalChat(e2e.TestCase):
         terminal.expect(e2e.ANSWER)
         terminal.expect("tokens/s]")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
 
     def test_commands(self):
         terminal = self.start("--greedy")
@@ -282,8 +291,7 @@ class TerminalChat(e2e.TestCase):
         terminal.type("/reset\n")
         terminal.expect("the conversation starts over")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
 
     def test_a_pin_that_is_stopped_stays(self):
         session, talk = self.folder / "long.session", self.folder / "talk.txt"
@@ -299,14 +307,11 @@ class TerminalChat(e2e.TestCase):
         terminal.type("/reset\n")
         terminal.expect("starts over")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
         self.assertIn("(the conversation starts over; system prompt: My name is Ann.)", talk.read_text())
 
     def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(self):
-        terminal = self.start("--forever", "--greedy")
-        terminal.type("Hello!\n")
-        terminal.expect("\n")
+        terminal = self.answering("--forever", "--greedy")
         time.sleep(0.5)
         terminal.type(CTRL_C)
         terminal.expect("tokens/s]")
@@ -316,8 +321,7 @@ class TerminalChat(e2e.TestCase):
         terminal.type("/stats\n")
         terminal.expect("tokens so far")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
 
     def test_a_message_that_is_stopped_while_it_is_read(self):
         talk = self.folder / "talk.txt"
@@ -336,8 +340,7 @@ class TerminalChat(e2e.TestCase):
         terminal.type("/undo\r")
         terminal.expect("no exchange")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
         self.assertIn("(stopped before the message was read", talk.read_text())
 
     def test_ctrl_c_twice_leaves(self):
@@ -360,23 +363,19 @@ class TerminalChat(e2e.TestCase):
         terminal.type("/st\0ats\n")
         terminal.expect("tokens so far")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
 
     def test_ctrl_d_in_an_answer_leaves_after_it(self):
         terminal = self.start("--greedy", "-n", "2000", "--ignore-eos", "-t", "1")
         terminal.type(e2e.QUESTION + "\n")
         terminal.expect(e2e.ANSWER)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
         self.assertIn(b"tokens/s]", terminal.seen)
 
     def test_ctrl_c_stops_an_answer_however_much_was_typed_before_it(self):
         for typed in ("x" * 6000 + "\r", "a line of pasted text\r" * 300):
             with self.subTest(typed[:10]):
-                terminal = self.start("--forever", "-t", "1")
-                terminal.type("Hello!\n")
-                terminal.expect("\n")
+                terminal = self.answering("--forever", "-t", "1")
                 terminal.type(typed)
                 time.sleep(0.5)
                 terminal.type(CTRL_C)
@@ -384,8 +383,7 @@ class TerminalChat(e2e.TestCase):
                 terminal.expect(PROMPT)
                 terminal.seen = b""
                 self.assertTrue(terminal.quiet())  # what was typed before is dropped
-                terminal.type(CTRL_D)
-                self.assertEqual(terminal.exit_code(), 0)
+                self.leave(terminal)
 
     def transcript_of_typing_in_an_answer(self, keys):
         talk = self.folder / "talk.txt"
@@ -398,8 +396,7 @@ class TerminalChat(e2e.TestCase):
         terminal.expect("tokens/s]")
         terminal.expect("tokens/s]")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
         return talk.read_text()
 
     def test_what_is_typed_in_an_answer_is_the_next_message(self):
@@ -425,8 +422,7 @@ class TerminalChat(e2e.TestCase):
         terminal.type("\x1b[201~/stats\r")
         terminal.expect("tokens so far")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
         self.assertTrue(terminal.seen.endswith(b"\x1b[?2004l"), terminal.seen)
         said = "first \tone\n  second\n  third[D"
         self.assertIn(said + "\n", talk.read_text())
@@ -436,9 +432,7 @@ class TerminalChat(e2e.TestCase):
     def test_a_signal_that_ends_an_answer_leaves_the_terminal_as_it_was(self):
         for number in (signal.SIGTERM, signal.SIGQUIT):
             with self.subTest(number):
-                terminal = self.start("--forever", "-t", "1")
-                terminal.type("Hello!\n")
-                terminal.expect("\n")
+                terminal = self.answering("--forever", "-t", "1")
                 time.sleep(0.5)
                 self.assertFalse(termios.tcgetattr(terminal.fd)[3] & termios.ICANON)
                 os.kill(terminal.pid, number)
@@ -451,8 +445,7 @@ class TerminalChat(e2e.TestCase):
         terminal = Terminal(self.folder, "chat", term="dumb")
         self.addCleanup(terminal.close)
         terminal.expect("leaves.")
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
         self.assertNotIn(b"\x1b[?2004", terminal.seen)
 
     def test_editing_history_and_completion(self):
@@ -469,8 +462,7 @@ class TerminalChat(e2e.TestCase):
         terminal.type("caf\u00e9x\x7f\x7f\x7f\x7f\x7f/stats\n")  # an accent is one character
         terminal.expect("tokens so far")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
         self.assertIn("/stats", (self.folder / "runnel" / "history").read_text())
 
     def test_sessions_are_saved_loaded_and_kept(self):
@@ -516,8 +508,7 @@ class TerminalChat(e2e.TestCase):
         terminal.type(f"/save {talk}\n")
         terminal.expect("is the transcript too")
         terminal.expect(PROMPT)
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
         self.assertEqual(model.read_bytes(), e2e.DEMO.read_bytes())
         self.assertEqual(talk.read_bytes(), b"")
 
@@ -542,8 +533,7 @@ class TerminalChat(e2e.TestCase):
         self.assertEqual(terminal.exit_code(), 128 + signal.SIGTERM)
         self.assertGreater(kept.stat().st_size, made)
         terminal = self.start("--session", str(kept))
-        terminal.type(CTRL_D)
-        self.assertEqual(terminal.exit_code(), 0)
+        self.leave(terminal)
 
     def test_a_session_that_cannot_be_kept_is_told_before_one_leaves(self):
         folder = self.folder / "gone"
