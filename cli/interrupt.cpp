@@ -40,6 +40,12 @@ void end_wait() {
   errno = error_before;
 }
 
+void forget_signals() {
+  char bytes[16];
+  while (read(pipe_ends[0], bytes, sizeof bytes) > 0) {
+  }
+}
+
 void stop_session() {
   for (const auto& one : running)
     if (runnel_session* session = one.load()) runnel_session_stop(session);
@@ -91,25 +97,49 @@ void on_end(int number) {
   stop_session();
 }
 
-// Unless the signal is ignored. Without SA_RESTART: a read from the terminal returns.
-void handle(int number, void (*handler)(int)) {
+// Unless the signal is ignored.
+void handle(int number, void (*handler)(int), int flags = 0) {
   struct sigaction current {};
   sigaction(number, nullptr, &current);
   if (current.sa_handler == SIG_IGN) return;
   struct sigaction action {};
   action.sa_handler = handler;
+  action.sa_flags = flags;
   sigemptyset(&action.sa_mask);
   sigaction(number, &action, nullptr);
 }
+
+// Ctrl-Z: the terminal is as it was before the program stops.
+void on_stop(int number) {
+  const int error_before = errno;
+  leave_terminal();
+  signal(number, SIG_DFL);
+  sigset_t this_one;
+  sigemptyset(&this_one);
+  sigaddset(&this_one, number);
+  pthread_sigmask(SIG_UNBLOCK, &this_one, nullptr);
+  raise(number);  // and goes on from here
+  handle(number, on_stop, SA_RESTART);
+  is_leaving.store(false);
+  end_wait();
+  errno = error_before;
+}
+
+void on_change(int) { end_wait(); }
 
 }  // namespace
 
 void watch_signals() {
   if (pipe2(pipe_ends, O_NONBLOCK | O_CLOEXEC) != 0) pipe_ends[0] = pipe_ends[1] = -1;
+  // A read from the terminal returns.
   handle(SIGINT, on_interrupt);
   handle(SIGTERM, on_end);
   handle(SIGHUP, on_end);
   handle(SIGQUIT, end_by);
+  // Nothing but a wait for input does.
+  handle(SIGTSTP, on_stop, SA_RESTART);
+  handle(SIGCONT, on_change, SA_RESTART);
+  handle(SIGWINCH, on_change, SA_RESTART);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
 }
@@ -127,6 +157,8 @@ bool change_modes(const termios& modes, const termios& last) {
   is_changing_modes.store(false);
   return changed;
 }
+
+void set_last_modes(const termios* modes) { last_modes.store(modes); }
 
 void give_back_modes(const termios& modes) {
   if (owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, &modes);
@@ -148,9 +180,7 @@ int exit_code_of_interrupt() { return asked_to_end() ? 128 + end_signal.load() :
 
 void clear_interrupt() {
   n_interrupts.store(0);
-  char bytes[16];
-  while (read(pipe_ends[0], bytes, sizeof bytes) > 0) {
-  }
+  forget_signals();
 }
 
 Wake wait_for_input(int file, int timeout_ms) {
@@ -158,7 +188,9 @@ Wake wait_for_input(int file, int timeout_ms) {
   const int n_ready = interrupted() ? 0 : poll(files, 2, timeout_ms);
   if (interrupted()) return Wake::interrupt;
   if (n_ready == 0) return Wake::nothing;
-  return n_ready < 0 ? Wake::signal : Wake::input;
+  if (n_ready > 0 && files[1].revents == 0) return Wake::input;
+  forget_signals();
+  return Wake::signal;
 }
 
 StopSession::StopSession(runnel_session* session, runnel_session* other) {

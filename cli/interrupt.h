@@ -6,6 +6,8 @@
 //
 // While a FinishFirst lives the program never ends by itself: where it would, Ctrl-C is noted. So are SIGTERM
 // and SIGHUP (the terminal is gone), which else end it at once: they are a Ctrl-C that nothing clears.
+//
+// Whatever ends or stops the program (Ctrl-Z) gives the terminal back its modes first.
 #pragma once
 #include <termios.h>
 
@@ -42,6 +44,9 @@ void set_last_words(int file, const char* text);
 // failed or a signal is ending the program, which gives back the last ones then; they stay where they are
 // until they are given back.
 bool change_modes(const termios& modes, const termios& last);
+// The modes of standard input, a terminal, that a signal which ends or stops the program gives back; null for
+// none. For one thread that changes them by itself.
+void set_last_modes(const termios* modes);
 // In the background the terminal is another's, and keeps its modes.
 void give_back_modes(const termios& modes);
 

@@ -1,5 +1,8 @@
 #include "line_editor.h"
 
+#include <termios.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
@@ -49,9 +52,8 @@ int LineEditor::read_character(EditLine* editor, wchar_t* out) {
     const TerminalInput::Event event = self->input_.read(byte);
     if (event == TerminalInput::Event::interrupted) return -1;
     if (event == TerminalInput::Event::end) return 0;
-    if (event == TerminalInput::Event::signal) {  // back from the background, or the window has a new size
-      self->input_.mark_pastes();
-      el_set(editor, EL_REFRESH);
+    if (event == TerminalInput::Event::signal) {
+      self->take_terminal_again();
       continue;
     }
     const std::size_t n_bytes = std::mbrtowc(out, &byte, 1, &state);
@@ -79,13 +81,22 @@ LineEditor::LineEditor(std::string prompt, std::vector<std::string> completions)
   el_set(editor, EL_PROMPT_ESC, LineEditor::prompt, '\1');
   el_set(editor, EL_EDITOR, "emacs");
   el_set(editor, EL_HIST, history, history_.get());
-  el_set(editor, EL_SIGNAL, 1);  // the terminal is put right before a signal takes its course
   el_set(editor, EL_GETCFN, read_character);
   el_set(editor, EL_ADDFN, "runnel-complete", "complete a command; a tab that is pasted is one",
          LineEditor::complete);
   el_set(editor, EL_BIND, "^I", "runnel-complete", nullptr);
   el_set(editor, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   el_source(editor, nullptr);  // ~/.editrc
+}
+
+// Back from the background, or the window has a new size. libedit has to be told that its modes are gone.
+void LineEditor::take_terminal_again() {
+  EditLine* editor = editor_.get();
+  el_set(editor, EL_PREP_TERM, 0);
+  el_set(editor, EL_PREP_TERM, 1);
+  input_.mark_pastes();
+  el_resize(editor);
+  el_set(editor, EL_REFRESH);
 }
 
 LineEditor::Event LineEditor::read(std::string& line) {
@@ -108,8 +119,11 @@ LineEditor::Event LineEditor::read_one(std::string& line) {
   begins_ = true;
   input_.mark_pastes();
   const NoteInterrupt note;
+  termios modes{};
+  if (tcgetattr(STDIN_FILENO, &modes) == 0) set_last_modes(&modes);
   int n_bytes = 0;
   const char* text = el_gets(editor_.get(), &n_bytes);
+  set_last_modes(nullptr);
   if (!text || n_bytes <= 0) {
     std::fputc('\n', stdout);
     std::fflush(stdout);

@@ -29,6 +29,7 @@ class LineEditor {
 
  private:
   Event read_one(std::string& line);
+  void take_terminal_again();
   void remember(const std::string& line);
 
   static int read_character(EditLine* editor, wchar_t* out);

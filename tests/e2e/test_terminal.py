@@ -13,21 +13,21 @@ import unittest
 
 import e2e
 
-CTRL_C, CTRL_D = b"\x03", b"\x04"
+CTRL_C, CTRL_D, CTRL_Z = b"\x03", b"\x04", b"\x1a"
 PROMPT = "\x1b[1m>\x1b[0m "  # bold, and what is typed and answered is not
 
 
 class Terminal:
     """The program on a terminal of its own; the history goes to a folder."""
 
-    def __init__(self, folder, *arguments, term="xterm"):
+    def __init__(self, folder, *arguments, term="xterm", program=(e2e.RUNNEL,)):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             e2e.default_signals()
             os.environ.update(
                 {"TERM": term, "HOME": str(folder), "XDG_STATE_HOME": str(folder), "LC_ALL": "C.UTF-8"}
             )
-            os.execv(e2e.RUNNEL, [e2e.RUNNEL, *arguments])
+            os.execvp(program[0], [*program, *arguments])
         self.seen = b""
 
     def type(self, keys):
@@ -440,6 +440,52 @@ class TerminalChat(e2e.TestCase):
                 local_modes = termios.tcgetattr(terminal.fd)[3]
                 self.assertTrue(local_modes & termios.ICANON and local_modes & termios.ECHO)
                 self.assertTrue(terminal.seen.endswith(b"\x1b[?2004l"), terminal.seen)
+
+    def stopped(self, *arguments, typed=""):
+        """After Ctrl-Z, under a shell that has the terminal's modes told and goes on; it sets none itself."""
+        script = '"$0" "$@"; echo stopped; stty -a; echo goes on; fg; echo left with $?'
+        terminal = Terminal(self.folder, "chat", *arguments, program=("sh", "-m", "-c", script, e2e.RUNNEL))
+        self.addCleanup(terminal.close)
+        terminal.expect(PROMPT)
+        terminal.type(typed)
+        terminal.expect(typed.replace("\n", "\r\n"))  # Ctrl-Z drops what is not read
+        time.sleep(0.5)
+        terminal.type(CTRL_Z)
+        self.assertIn("\x1b[?2004l", terminal.expect("stopped").decode())
+        modes = terminal.expect("goes on").decode().split()
+        for mode in ("icanon", "echo", "icrnl"):
+            self.assertIn(mode, modes)
+        return terminal
+
+    def leave_to_shell(self, terminal):
+        terminal.type(CTRL_D)
+        terminal.expect("left with 0")
+
+    def test_ctrl_z_at_a_line_and_back(self):
+        terminal = self.stopped(typed="/sta")
+        terminal.expect(PROMPT + "/sta")  # what was typed is there again
+        terminal.type("t\t\n")  # and edited as before
+        terminal.expect("tokens so far")
+        terminal.expect(PROMPT)
+        self.leave_to_shell(terminal)
+
+    def test_ctrl_z_in_an_answer_and_back(self):
+        terminal = self.stopped("--forever", "-t", "1", typed="Hello!\n")
+        time.sleep(1)  # until the terminal is taken again
+        terminal.type("/stats\r")
+        terminal.type(CTRL_C)
+        terminal.expect(PROMPT)
+        self.leave_to_shell(terminal)
+
+    def test_a_new_size_of_the_window(self):
+        terminal = self.start()
+        terminal.type("/stats" + " " * 30)
+        terminal.expect("/stats" + " " * 30)
+        fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+        terminal.expect("/stats")  # drawn again
+        terminal.type("\n")
+        terminal.expect("tokens so far")
+        self.leave(terminal)
 
     def test_no_pastes_are_marked_where_there_are_no_sequences(self):
         terminal = Terminal(self.folder, "chat", term="dumb")
