@@ -45,7 +45,7 @@ std::string history_path() {
 int LineEditor::read_character(EditLine* editor, wchar_t* out) {
   LineEditor* self = nullptr;
   el_get(editor, EL_CLIENTDATA, &self);
-  if (std::exchange(self->begins_, false)) self->input_.begin_line();
+  if (std::exchange(self->begins_, false)) self->input_.begin_reading();
   std::mbstate_t state{};
   for (;;) {
     char byte = 0;
@@ -94,6 +94,7 @@ void LineEditor::take_terminal_again() {
   EditLine* editor = editor_.get();
   el_set(editor, EL_PREP_TERM, 0);
   el_set(editor, EL_PREP_TERM, 1);
+  input_.begin_reading();
   input_.mark_pastes();
   el_resize(editor);
   el_set(editor, EL_REFRESH);

@@ -56,7 +56,7 @@ TerminalInput::~TerminalInput() {
 
 void TerminalInput::mark_pastes() const { tell_terminal(marks_on); }
 
-void TerminalInput::begin_line() {
+void TerminalInput::begin_reading() {
   if (ioctl(STDIN_FILENO, FIONREAD, &n_typed_before_) != 0) n_typed_before_ = 0;
 }
 

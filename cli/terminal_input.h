@@ -18,8 +18,8 @@ class TerminalInput {
   // Before each line, and after a stop: meanwhile a shell may have told the terminal otherwise.
   void mark_pastes() const;
 
-  // Before the first byte of a line is read, with the terminal giving out single bytes.
-  void begin_line();
+  // When the terminal has come to give out single bytes: before the first of a line is read, after a stop.
+  void begin_reading();
 
   enum class Event {
     byte,
