@@ -57,8 +57,7 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
 }
 
 Result<Rope> Model::rope(std::size_t n_ctx) const {
-  if (family_->positions != Positions::rope_adjacent && family_->positions != Positions::rope_halves)
-    return Rope();
+  if (!family_->rotates()) return Rope();
   RUNNEL_ASSIGN(const RopeParams params, RopeLoader(file_, architecture_, shape_).load(n_ctx));
   return Rope(params);
 }

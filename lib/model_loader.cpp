@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "lib/io/packed_file.h"
+#include "lib/rope_loader.h"
+#include "lib/text/printable.h"
 
 namespace runnel {
 namespace {
@@ -19,6 +21,14 @@ constexpr std::int64_t max_experts = 4096;
 // not to take gigabytes for them; of the models known T5 11B widens most, to 64 times.
 constexpr std::size_t max_widening = 256;
 
+// Whether logits may depend on a tensor, by its name and type. They do not on the heads of rerankers, which
+// lie beside the output matrix (cls.output.weight of Qwen 3, llama.cpp's src/models/qwen3.cpp).
+bool is_part_of_model(const GgufFile& file, const GgufTensor& t) {
+  const bool holds_weights = t.type->holds_weights() || has_packed(file, t.name);
+  return holds_weights && (t.name.ends_with(".weight") || t.name.ends_with(".bias")) &&
+         !t.name.starts_with("cls.");
+}
+
 }  // namespace
 
 std::string ModelLoader::key(const char* name) const { return model_.architecture_ + "." + name; }
@@ -28,6 +38,7 @@ Result<void> ModelLoader::load() {
   RUNNEL_TRY(read_shape());
   RUNNEL_TRY(read_factors());
   RUNNEL_TRY(read_weights());
+  RUNNEL_TRY(refuse_unclaimed());
   for (const GgufTensor& t : file_.tensors()) {
     if (!is_packed_part(file_, t.name)) model_.n_parameters_ += t.n_elements();
   }
@@ -138,10 +149,12 @@ Result<void> ModelLoader::read_weights() {
   if (model_.tokenizer_ && model_.tokenizer_->n_vocab() > shape_.n_vocab)
     return error(RUNNEL_BAD_FILE, "%s: tokenizer.ggml.tokens has %zu tokens, token_embd.weight rows for %zu",
                  file_.name().c_str(), model_.tokenizer_->n_vocab(), shape_.n_vocab);
-  RUNNEL_ASSIGN(w.embedding, linear("token_embd", shape_.n_vocab, shape_.n_embd));
+  RUNNEL_ASSIGN(w.embedding, matrix("token_embd", shape_.n_vocab, shape_.n_embd));
   if (model_.family_->positions == Positions::learned) {
-    RUNNEL_ASSIGN(w.position_embedding, linear("position_embd", shape_.n_ctx_train, shape_.n_embd));
+    RUNNEL_ASSIGN(w.position_embedding, matrix("position_embd", shape_.n_ctx_train, shape_.n_embd));
   }
+  if (model_.family_->rotates())
+    for (const char* name : {rope_freqs_tensor, rope_short_tensor, rope_long_tensor}) claim(name);
   RUNNEL_ASSIGN(w.embedding_norm, optional_norm("token_embd_norm", shape_.n_embd));
   RUNNEL_ASSIGN(w.output_norm, norm("output_norm", shape_.n_embd));
   if (has("output.weight")) {
@@ -251,6 +264,7 @@ Result<Linear> ModelLoader::linear(const std::string& name, std::size_t n_rows, 
 
 Result<PackedStack> ModelLoader::packed(const std::string& name, std::size_t n_rows, std::size_t n_cols,
                                         std::size_t n_matrix) {
+  claim(name + ".weight");
   RUNNEL_ASSIGN(const PackedStack stack, find_packed(file_, name + ".weight", n_rows, n_cols, n_matrix));
   model_.n_parameters_ += std::uint64_t{stack.n_matrix} * n_rows * n_cols;
   return stack;
@@ -321,14 +335,14 @@ Result<NormWeights> ModelLoader::norm(const std::string& name, std::size_t n) {
 Result<NormWeights> ModelLoader::optional_norm(const std::string& name, std::size_t n) {
   NormWeights result;
   RUNNEL_ASSIGN(result.gain, optional_vector(name + ".weight", n));
-  if (result.gain) {
+  if (result.gain && model_.family_->norm == Norm::layer) {
     RUNNEL_ASSIGN(result.bias, optional_vector(name + ".bias", n));
   }
   return result;
 }
 
 Result<const float*> ModelLoader::optional_vector(const std::string& name, std::size_t n) {
-  const GgufTensor* t = file_.find_tensor(name);
+  const GgufTensor* t = claim(name);
   if (!t) return nullptr;
   const std::uint64_t size = t->n_elements();
   if (size != n)
@@ -346,7 +360,7 @@ Result<const float*> ModelLoader::optional_vector(const std::string& name, std::
 
 Result<const GgufTensor*> ModelLoader::tensor(const std::string& name,
                                               std::initializer_list<std::uint64_t> dims) {
-  const GgufTensor* t = file_.find_tensor(name);
+  const GgufTensor* t = claim(name);
   if (!t) return error(RUNNEL_BAD_FILE, "%s: tensor %s is missing", file_.name().c_str(), name.c_str());
   std::size_t i = 0;
   bool same = true;
@@ -362,6 +376,22 @@ Result<const GgufTensor*> ModelLoader::tensor(const std::string& name,
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has no data in the file", file_.name().c_str(),
                  name.c_str());
   return t;
+}
+
+const GgufTensor* ModelLoader::claim(const std::string& name) {
+  const GgufTensor* t = file_.find_tensor(name);
+  if (t) is_claimed_[static_cast<std::size_t>(t - file_.tensors().data())] = true;
+  return t;
+}
+
+Result<void> ModelLoader::refuse_unclaimed() const {
+  for (std::size_t i = 0; i < file_.tensors().size(); ++i) {
+    const GgufTensor& t = file_.tensors()[i];
+    if (is_claimed_[i] || !is_part_of_model(file_, t)) continue;
+    return error(RUNNEL_UNSUPPORTED, "%s: tensor %s: no part of architecture %s uses it",
+                 file_.name().c_str(), printable(t.name).c_str(), model_.architecture_.c_str());
+  }
+  return {};
 }
 
 }  // namespace runnel

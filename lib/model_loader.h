@@ -1,7 +1,9 @@
 // Turns a parsed file into a model: reads the shape, finds every tensor, checks each against the shape.
+// Weights that it has no use for are an error: without them the model would be another.
 #pragma once
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "lib/io/packed_file.h"
 #include "lib/model.h"
@@ -10,7 +12,8 @@ namespace runnel {
 
 class ModelLoader {
  public:
-  explicit ModelLoader(Model& model) : model_(model), file_(model.file_), shape_(model.shape_) {}
+  explicit ModelLoader(Model& model)
+      : model_(model), file_(model.file_), shape_(model.shape_), is_claimed_(model.file_.tensors().size()) {}
 
   Result<void> load();
 
@@ -47,10 +50,14 @@ class ModelLoader {
   Result<const float*> optional_vector(const std::string& name, std::size_t n);
   Result<const GgufTensor*> tensor(const std::string& name, std::initializer_list<std::uint64_t> dims);
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
+  // The tensor, which from now on is one that the model uses; null when it is not there.
+  const GgufTensor* claim(const std::string& name);
+  Result<void> refuse_unclaimed() const;
 
   Model& model_;
   const GgufFile& file_;
   Shape& shape_;
+  std::vector<bool> is_claimed_;  // of the file's tensors, in its order
 };
 
 }  // namespace runnel

@@ -16,13 +16,13 @@ Result<RopeParams> RopeLoader::load(std::size_t n_ctx) {
   RUNNEL_TRY(read_frequencies());
   RUNNEL_TRY(read_scaling());
   const bool is_long = static_cast<double>(n_ctx) > params_.n_ctx_original;
-  RUNNEL_TRY(read_factors("rope_freqs.weight"));
-  RUNNEL_TRY(read_factors(is_long ? "rope_factors_long.weight" : "rope_factors_short.weight"));
+  RUNNEL_TRY(read_factors(rope_freqs_tensor));
+  RUNNEL_TRY(read_factors(is_long ? rope_long_tensor : rope_short_tensor));
   return params_;
 }
 
 Result<std::size_t> RopeLoader::n_ctx_default() {
-  if (!file_.find_tensor("rope_factors_long.weight")) return shape_.n_ctx_train;
+  if (!file_.find_tensor(rope_long_tensor)) return shape_.n_ctx_train;
   RUNNEL_TRY(read_scaling());
   return std::min(shape_.n_ctx_train, static_cast<std::size_t>(params_.n_ctx_original));
 }
@@ -77,7 +77,6 @@ Result<void> RopeLoader::read_yarn(double factor) {
   return {};
 }
 
-// [n_rot / 2] numbers that divide the frequencies.
 Result<void> RopeLoader::read_factors(const char* tensor_name) {
   const GgufTensor* t = file_.find_tensor(tensor_name);
   if (!t) return {};

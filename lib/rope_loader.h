@@ -8,6 +8,12 @@
 
 namespace runnel {
 
+// The tensors: [n_rot / 2] numbers that divide the frequencies, of any context or (LongRoPE) of those that
+// fit the first training and those that do not.
+constexpr const char* rope_freqs_tensor = "rope_freqs.weight";
+constexpr const char* rope_short_tensor = "rope_factors_short.weight";
+constexpr const char* rope_long_tensor = "rope_factors_long.weight";
+
 class RopeLoader {
  public:
   RopeLoader(const GgufFile& file, const std::string& architecture, const Shape& shape)

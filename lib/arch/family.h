@@ -33,6 +33,10 @@ struct Family {
   // Of attention scores and of logits, where the file does not say; 0: none.
   double default_attn_soft_cap = 0;
   double default_logit_soft_cap = 0;
+
+  bool rotates() const {
+    return positions == Positions::rope_adjacent || positions == Positions::rope_halves;
+  }
 };
 
 #define RUNNEL_FAMILIES(X) X(bloom) X(falcon) X(gemma2) X(gpt2) X(granite) X(llama) X(phi3) X(qwen2) X(qwen3)

@@ -4,7 +4,6 @@
 #include <initializer_list>
 
 #include "lib/quantize/balance.h"
-#include "lib/text/printable.h"
 
 namespace runnel {
 namespace {
@@ -45,24 +44,6 @@ struct Readers {
 
   bool has(const PlannedTensor& tensor) const { return tensor.is_packed() && reads_one_of(tensor, sites); }
 
-  // The loader checks the tensors that the model needs. A file may hold others of the same layer, whose names
-  // make them readers too.
-  Result<void> check_shapes(const GgufFile& file, const SecondMoments* moments) const {
-    for (const PlannedTensor& tensor : tensors) {
-      if (!has(tensor)) continue;
-      const std::size_t expected = moments ? moments->n_cols : n_cols;
-      if (tensor.shape.n_cols != expected)
-        return error(
-            RUNNEL_BAD_FILE, "%s: tensor %s has rows of %zu numbers, expected %zu as elsewhere in its layer",
-            file.name().c_str(), printable(tensor.source->name).c_str(), tensor.shape.n_cols, expected);
-      if (expert && *expert >= tensor.n_matrices())
-        return error(
-            RUNNEL_BAD_FILE, "%s: tensor %s has %zu matrices, expected %zu or more as elsewhere in its layer",
-            file.name().c_str(), printable(tensor.source->name).c_str(), tensor.n_matrices(), *expert + 1);
-    }
-    return {};
-  }
-
   Result<std::vector<float>> factors(const SecondMoments* moments, std::span<const float> known,
                                      WeightRows& rows) const {
     ColumnSizes sizes(n_cols);
@@ -75,7 +56,6 @@ struct Readers {
   }
 
   Result<std::vector<float>> factors(const SecondMoments* moments, WeightRows& rows) const {
-    RUNNEL_TRY(check_shapes(rows.file(), moments));
     RUNNEL_ASSIGN(std::vector<float> first, factors(moments, {}, rows));
     const bool has_large = std::any_of(first.begin(), first.end(), [](float f) { return f < 1.0f; });
     if (!has_large) return first;

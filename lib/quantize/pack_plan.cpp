@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <string>
 #include <string_view>
 
 namespace runnel {
@@ -21,21 +20,13 @@ struct Name {
   std::string_view last;  // "weight", "bias"
 };
 
-// The number that a text is, written as the loader writes it: another spelling names a tensor which belongs
-// to no layer, and whose shape nobody has checked.
-std::size_t layer_number(std::string_view text) {
-  std::size_t layer = no_layer;
-  std::from_chars(text.data(), text.data() + text.size(), layer);
-  return std::to_string(layer) == text ? layer : no_layer;
-}
-
 Name parse(std::string_view text) {
   Name name;
   constexpr std::string_view block = "blk.";
   if (text.substr(0, block.size()) == block) {
     const std::size_t dot = text.find('.', block.size());
     if (dot != std::string_view::npos)
-      name.layer = layer_number(text.substr(block.size(), dot - block.size()));
+      std::from_chars(text.data() + block.size(), text.data() + dot, name.layer);
     if (name.layer != no_layer) text = text.substr(dot + 1);
   }
   const std::size_t dot = text.rfind('.');

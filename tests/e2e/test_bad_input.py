@@ -78,6 +78,12 @@ class BadFiles(e2e.TestCase):
         data = e2e.patched(e2e.DEMO.read_bytes(), b"general.architecture", rename_architecture)
         self.check(self.write("unknown.gguf", data), naming="xxxxx", without=("tokenize",))
 
+    def test_weights_that_no_part_uses(self):
+        data = e2e.DEMO.read_bytes().replace(b"blk.5.attn_q.bias", b"blk.5.attn_x.bias")
+        path = self.write("weights.gguf", data)
+        self.check(path, naming="blk.5.attn_x.bias", without=("tokenize",))
+        self.fail_cleanly("quantize", path, self.folder / "out.gguf", code=1, naming="blk.5.attn_x.bias")
+
     def test_unknown_tensor_type(self):
         data = e2e.patched(e2e.DEMO.read_bytes(), b"output_norm.weight", change_tensor_type)
         self.check(self.write("type.gguf", data), naming="9999", without=("tokenize",))

@@ -148,7 +148,7 @@ TEST(Experts, that_no_model_asks_for_are_read_whole) {
   const Folder folder;
   ModelWeights weights = ModelWeights::read(demo_model());
   weights.write(folder.file("without"), demo_model());
-  const std::string stray = "blk.0.ffn_down_exps.weight";
+  const std::string stray = "blk.0.ffn_down_exps.input_scale";
   weights.tensors[stray] = {{16, 16, 1, 1}, 2, std::vector<float>(256, 1.0f)};
   weights.order.push_back(stray);
   weights.write(folder.file("with"), demo_model());

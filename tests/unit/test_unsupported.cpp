@@ -1,0 +1,109 @@
+// What a model file asks for and runnel does not have: weights that nothing uses.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "lib/model.h"
+#include "lib/synth/tensors.h"
+#include "tests/unit/gguf_builder.h"
+
+namespace runnel::test {
+namespace {
+
+constexpr std::uint32_t f16 = 1, q8_0 = 8, i8 = 24, i32 = 26;
+
+// A model of two layers whose weights are all 0.
+GgufBuilder tiny(const std::string& architecture) {
+  SynthShape shape{.name = "tiny",
+                   .architecture = architecture.c_str(),
+                   .n_vocab = 32,
+                   .n_embd = 64,
+                   .n_layer = 2,
+                   .n_head = 4,
+                   .n_head_kv = 2,
+                   .head_dim = 16,
+                   .n_ff = 96,
+                   .n_ctx_train = 64};
+  shape.head_norms = architecture == "qwen3";
+  shape.post_norms = architecture == "gemma2";
+  shape.fused = architecture == "phi3";
+  GgufBuilder file;
+  file.add("general.architecture", architecture);
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, std::uint32_t>>{
+           {"context_length", shape.n_ctx_train},
+           {"embedding_length", shape.n_embd},
+           {"block_count", shape.n_layer},
+           {"feed_forward_length", shape.n_ff},
+           {"attention.head_count", shape.n_head},
+           {"attention.head_count_kv", shape.n_head_kv}})
+    file.add(architecture + "." + name, value);
+  for (const SynthTensor& tensor : synth_tensors(shape))
+    file.tensor(tensor.name, {tensor.dims.begin(), tensor.dims.end()},
+                std::vector<float>(tensor.n_elements()));
+  return file;
+}
+
+void expect_loads(const GgufBuilder& file) {
+  const std::vector<std::byte> bytes = file.build();
+  const auto model = Model::from_memory(bytes, {}, "file");
+  EXPECT_TRUE(model) << model.error().message;
+}
+
+void expect_refused(const GgufBuilder& file, const std::string& message) {
+  const std::vector<std::byte> bytes = file.build();
+  const auto model = Model::from_memory(bytes, {}, "file");
+  ASSERT_FALSE(model) << message;
+  EXPECT_EQ(model.error().status, RUNNEL_UNSUPPORTED);
+  EXPECT_EQ(model.error().message.substr(0, message.size()), message);
+}
+
+TEST(Unsupported, is_nothing_in_models_of_every_kind) {
+  for (const char* architecture : {"llama", "granite", "qwen2", "qwen3", "gemma2", "phi3"})
+    expect_loads(tiny(architecture));
+}
+
+TEST(Unsupported, are_weights_that_nothing_uses) {
+  const auto refused = [](const std::string& architecture, const std::string& name) {
+    const std::string message = "file: tensor " + name + ": no part of architecture " + architecture;
+    expect_refused(tiny(architecture).tensor(name, {32}, std::vector<float>(32)), message);
+    expect_refused(tiny(architecture).tensor(name, f16, {32}, std::string(64, '\0')), message);
+    expect_refused(tiny(architecture).tensor(name, q8_0, {32}, std::string(34, '\0')), message);
+  };
+  for (const char* name :
+       {"blk.0.attn_norm.bias", "output_norm.bias", "blk.1.attn_sinks.weight", "blk.0.attn_sub_norm.weight",
+        "blk.0.ffn_gate_shexp.weight", "blk.0.ffn_down_exps.weight", "blk.0.exp_probs_b.bias",
+        "blk.1.attn_norm_2.weight", "position_embd.weight", "token_types.weight", "token_embd.bias"})
+    refused("llama", name);
+  refused("qwen3", "blk.1.attn_q_norm.bias");
+  refused("phi3", "blk.0.ffn_gate.weight");
+}
+
+// "blk.00." is a name that no layer has.
+TEST(Unsupported, are_layers_past_the_last) {
+  for (const char* layer : {"2", "4095", "00", "01", "+0", "-0", " 0", "0x0", "", "18446744073709551616"}) {
+    const std::string name = std::string("blk.") + layer + ".attn_q.weight";
+    expect_refused(tiny("llama").tensor(name, {64, 64}, std::vector<float>(64 * 64)),
+                   "file: tensor " + name + ": no part of architecture llama");
+  }
+}
+
+TEST(Unsupported, are_packed_matrices_that_nothing_uses) {
+  const std::string name = "blk.7.attn_q.weight", codes(std::size_t{64} * 16, '\1');
+  GgufBuilder integers = tiny("llama").tensor(name, i8, {64, 16}, codes);
+  expect_loads(integers);
+  expect_refused(
+      integers.add("runnel.packed.version", std::uint32_t{1}).add("runnel.packed.n_vocab", std::uint32_t{32}),
+      "file: tensor " + name + ": no part of architecture llama");
+}
+
+TEST(Unsupported, is_not_what_logits_do_not_depend_on) {
+  const std::vector<float> ones(8, 1.0f);
+  for (const char* name : {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight",
+                           "cls.output.weight", "blk.0.attn_q.input_scale", "blk.0.attn_rot_embd"})
+    expect_loads(tiny("llama").tensor(name, {8}, ones));
+  expect_loads(tiny("llama").tensor("stray.weight", i32, {8}, std::string(32, '\0')));
+}
+
+}  // namespace
+}  // namespace runnel::test
