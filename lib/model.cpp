@@ -3,6 +3,7 @@
 #include "lib/model_loader.h"
 #include "lib/rope_loader.h"
 #include "lib/text/printable.h"
+#include "lib/unsupported_keys.h"
 
 namespace runnel {
 namespace {
@@ -28,6 +29,7 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
   for (const auto& [key, value] : f.metadata())
     model->meta_.emplace_back(key, to_text(value, meta_text_chars));
   for (const GgufTensor& tensor : f.tensors()) model->tensor_names_.emplace_back(tensor.name);
+  if (!settings.vocab_only) RUNNEL_TRY(refuse_part(f));  // first: only part 1 names the architecture
   RUNNEL_ASSIGN(model->architecture_, f.get_string("general.architecture"));
 
   RUNNEL_ASSIGN(const std::string_view kind, f.get_string("tokenizer.ggml.model", "no_vocab"));
@@ -48,6 +50,7 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
                  printable(model->architecture_, 60).c_str(), family_names());
   if (f.tensors().empty())
     return error(RUNNEL_BAD_FILE, "%s: the file holds a vocabulary only, no weights", f.name().c_str());
+  RUNNEL_TRY(refuse_unsupported_keys(f, model->architecture_));
   model->family_ = family;
   RUNNEL_TRY(ModelLoader(*model).load());
   RUNNEL_TRY(model->rope(model->shape_.n_ctx_train));

@@ -41,7 +41,17 @@ Result<void> RopeLoader::read_frequencies() {
   params_.n_rot = static_cast<std::size_t>(n_rot);
   RUNNEL_ASSIGN(params_.base, file_.get_real(key("freq_base"), 10000.0));
   if (!(params_.base > 1.0 && params_.base < 1e15)) return bad("freq_base", params_.base);
-  return {};
+  return check_window_base();
+}
+
+// That of the layers with a window of their own (llama.cpp's src/models/gemma2.cpp).
+Result<void> RopeLoader::check_window_base() const {
+  if (shape_.native_window == 0) return {};
+  RUNNEL_ASSIGN(const double base, file_.get_real(key("freq_base_swa"), params_.base));
+  if (base == params_.base) return {};
+  return error(RUNNEL_UNSUPPORTED, "%s: %s is %g, but runnel rotates in all layers by %s, which is %g",
+               file_.name().c_str(), key("freq_base_swa").c_str(), base, key("freq_base").c_str(),
+               params_.base);
 }
 
 Result<void> RopeLoader::read_scaling() {

@@ -25,6 +25,7 @@ class RopeLoader {
 
  private:
   Result<void> read_frequencies();
+  Result<void> check_window_base() const;
   Result<void> read_scaling();
   Result<void> read_yarn(double factor);
   Result<void> read_factors(const char* tensor_name);

@@ -1,4 +1,4 @@
-// What a model file asks for and runnel does not have: weights that nothing uses.
+// What a model file asks for and runnel does not have: weights that nothing uses, and keys.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -103,6 +103,40 @@ TEST(Unsupported, is_not_what_logits_do_not_depend_on) {
                            "cls.output.weight", "blk.0.attn_q.input_scale", "blk.0.attn_rot_embd"})
     expect_loads(tiny("llama").tensor(name, {8}, ones));
   expect_loads(tiny("llama").tensor("stray.weight", i32, {8}, std::string(32, '\0')));
+}
+
+template <class T>
+void expect_key(const std::string& key, const T& harmless, const T& refused, const std::string& shown) {
+  const std::string architecture = key.substr(0, key.find('.'));
+  expect_loads(tiny(architecture).add(key, harmless));
+  expect_refused(tiny(architecture).add(key, refused), "file: " + key + " is " + shown + ", but runnel ");
+}
+
+TEST(Unsupported, are_keys_that_change_what_is_computed) {
+  expect_key("llama.attention.causal", true, false, "false");
+  expect_key("qwen2.attention.causal", true, false, "false");
+  expect_key("llama.attention.clamp_kqv", 0.0f, 8.0f, "8");
+  expect_key("llama.attention.temperature_scale", 0.0f, 0.1f, "0.1");
+  for (const std::uint32_t softmax : {0u, 1u}) expect_key("llama.expert_gating_func", softmax, 2u, "2");
+  expect_key("llama.expert_group_count", 1u, 8u, "8");
+  expect_key("llama.expert_weights_norm", true, false, "false");
+  for (const float none : {0.0f, 1.0f}) expect_key("llama.expert_weights_scale", none, 2.5f, "2.5");
+  expect_key("llama.rope.scaling.alpha", 1.0f, 1000.0f, "1000");
+  expect_key("qwen2.rope.scaling.yarn_attn_factor", 1.0f, 0.5f, "0.5");
+  for (const float whole : {-1.0f, 1.0f}) expect_key("qwen2.rope.scaling.yarn_ext_factor", whole, 0.0f, "0");
+  expect_key("qwen2.rope.scaling.yarn_log_multiplier", 0.0f, 0.1f, "0.1");
+  expect_key("gemma2.attention.sliding_window_pattern", 2u, 6u, "6");
+  expect_key("gemma2.rope.freq_base_swa", 10000.0f, 500000.0f, "500000");
+  expect_key("granite.rope.scaling.finetuned", true, false, "false");
+  expect_loads(tiny("llama").add("llama.rope.scaling.finetuned", false));
+  expect_loads(tiny("qwen2").add("qwen2.rope.freq_base_swa", 500000.0f));  // no layer has a window
+}
+
+TEST(Unsupported, are_parts_of_a_model) {
+  expect_loads(tiny("llama").add("split.count", std::uint16_t{1}));
+  const std::string message = "file: the file is one of the 3 parts (split.count) of a model";
+  expect_refused(tiny("llama").add("split.count", std::uint16_t{3}), message);
+  expect_refused(GgufBuilder().add("split.count", std::uint16_t{3}), message);  // any but the first
 }
 
 }  // namespace

@@ -1,0 +1,16 @@
+// Metadata that asks for what runnel does not compute. A reader that passed over it would run another model
+// than the file's.
+#pragma once
+#include <string>
+
+#include "lib/io/gguf.h"
+#include "lib/result.h"
+
+namespace runnel {
+
+// One of several files among which a model was split.
+Result<void> refuse_part(const GgufFile& file);
+
+Result<void> refuse_unsupported_keys(const GgufFile& file, const std::string& architecture);
+
+}  // namespace runnel
