@@ -45,6 +45,16 @@ std::string without_power(std::string_view paste) {
 
 }  // namespace
 
+void TypedBefore::count() {
+  if (ioctl(STDIN_FILENO, FIONREAD, &n_bytes_) != 0) n_bytes_ = 0;
+}
+
+char TypedBefore::as_typed(char byte) {
+  if (n_bytes_ == 0) return byte;
+  --n_bytes_;
+  return byte == '\0' ? '\x04' : byte;
+}
+
 TerminalInput::TerminalInput() {
   if (!is_dumb_terminal()) set_last_words(STDOUT_FILENO, marks_off);
 }
@@ -55,10 +65,6 @@ TerminalInput::~TerminalInput() {
 }
 
 void TerminalInput::mark_pastes() const { tell_terminal(marks_on); }
-
-void TerminalInput::begin_reading() {
-  if (ioctl(STDIN_FILENO, FIONREAD, &n_typed_before_) != 0) n_typed_before_ = 0;
-}
 
 TerminalInput::Event TerminalInput::read(char& byte) {
   for (;;) {
@@ -97,11 +103,7 @@ TerminalInput::Event TerminalInput::next(char& byte, int timeout_ms) {
   const ssize_t n_read = ::read(STDIN_FILENO, &byte, 1);
   if (n_read < 0 && errno == EINTR) return Event::signal;
   if (n_read <= 0) return Event::end;
-  // Ctrl-D typed while the terminal still took whole lines (the model was loaded) comes out as a zero. Typed
-  // since then, that is Ctrl-Space.
-  const bool typed_before = n_typed_before_ > 0;
-  if (typed_before) --n_typed_before_;
-  if (byte == '\0' && typed_before) byte = '\x04';
+  byte = typed_before_.as_typed(byte);
   return Event::byte;
 }
 

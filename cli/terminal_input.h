@@ -5,6 +5,17 @@
 
 namespace cli {
 
+// The bytes that the terminal had when it came to give out single ones. Typed while it still took whole
+// lines, Ctrl-D comes out as a zero; typed since then, that is Ctrl-Space.
+class TypedBefore {
+ public:
+  void count();
+  char as_typed(char byte);  // the next byte that was read
+
+ private:
+  int n_bytes_ = 0;
+};
+
 // Gives out what was typed ahead, then what the terminal has. Has the terminal mark what is pasted, where it
 // can (bracketed paste, of xterm and most since), so that a paste is text whatever it holds: a newline in it
 // does not end the message, a tab completes nothing, and no control character edits or ends anything.
@@ -19,7 +30,7 @@ class TerminalInput {
   void mark_pastes() const;
 
   // When the terminal has come to give out single bytes: before the first of a line is read, after a stop.
-  void begin_reading();
+  void begin_reading() { typed_before_.count(); }
 
   enum class Event {
     byte,
@@ -44,7 +55,7 @@ class TerminalInput {
   std::deque<char> held_;    // typed before all that the terminal has
   std::deque<char> pasted_;  // what is left of a paste
   bool is_pasted_ = false;
-  int n_typed_before_ = 0;  // bytes the terminal has that were typed before it gave out single ones
+  TypedBefore typed_before_;
 };
 
 }  // namespace cli

@@ -77,7 +77,8 @@ bool TypedAhead::read_some(bool gone) {
   const ssize_t n_read = read(STDIN_FILENO, block.data(), block.size());
   if (n_read <= 0) return !gone;
   heed_interrupt();
-  held_.insert(held_.end(), block.begin(), block.begin() + n_read);
+  for (ssize_t i = 0; i < n_read; ++i)
+    held_.push_back(typed_before_.as_typed(block[static_cast<std::size_t>(i)]));
   return true;
 }
 
@@ -91,7 +92,9 @@ void TypedAhead::take_over() {
   now.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR | IGNCR);
   now.c_cc[VMIN] = 1;
   now.c_cc[VTIME] = 0;
-  if (change_modes(now, before_)) has_taken_over_ = true;
+  if (!change_modes(now, before_)) return;
+  has_taken_over_ = true;
+  typed_before_.count();
 }
 
 void TypedAhead::heed_interrupt() {

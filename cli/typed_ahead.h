@@ -5,6 +5,8 @@
 #include <deque>
 #include <thread>
 
+#include "terminal_input.h"
+
 namespace cli {
 
 // For as long as it lives, a thread takes what is typed from the terminal, so that the terminal is never
@@ -25,6 +27,7 @@ class TypedAhead {
   void heed_interrupt();
 
   std::deque<char>& held_;
+  TypedBefore typed_before_;
   bool dropped_ = false;  // what came before Ctrl-C
   bool has_taken_over_ = false;
   termios before_{};  // the terminal's modes
