@@ -372,6 +372,14 @@ class TerminalChat(e2e.TestCase):
         self.leave(terminal)
         self.assertIn(b"tokens/s]", terminal.seen)
 
+    def test_ctrl_d_as_a_command_begins_leaves_after_it(self):
+        for i in range(10):
+            terminal = self.start()
+            terminal.type("/stats\n")
+            if i % 2:
+                terminal.expect("tokens so far")
+            self.leave(terminal)
+
     def test_ctrl_c_stops_an_answer_however_much_was_typed_before_it(self):
         for typed in ("x" * 6000 + "\r", "a line of pasted text\r" * 300):
             with self.subTest(typed[:10]):
