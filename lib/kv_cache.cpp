@@ -1,7 +1,10 @@
 #include "lib/kv_cache.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
+
+#include "quant/float16.h"
 
 namespace runnel {
 namespace {
@@ -34,6 +37,10 @@ std::int64_t native_window(const Layer& layer) {
 
 // Slots in whole blocks of keys.
 std::size_t padded(std::size_t n_slots) { return filled_up(n_slots, simd::block_keys); }
+
+// A model that computes in bf16 may have values beyond what f16 holds: they become its largest. What is not
+// finite stays so, for weights are damaged then.
+float within_f16(float x) { return std::isfinite(x) ? std::clamp(x, -quant::f16_max, quant::f16_max) : x; }
 
 template <class T>
 void spread(T* to, std::size_t stride, const T* from, std::size_t n) {
@@ -80,10 +87,12 @@ void KvCache::Store::put(const simd::Kernels& kernels, std::byte* data, std::siz
       spread(reinterpret_cast<float*>(to), stride(), x, width);
       break;
     case CacheType::f16: {
-      std::array<simd::F16, 64> part;
+      std::array<float, 64> held;
+      std::array<simd::F16, held.size()> part;
       for (std::size_t i = 0; i < width; i += part.size()) {
         const std::size_t n = std::min(part.size(), width - i);
-        kernels.f32_to_f16(part.data(), x + i, n);
+        std::transform(x + i, x + i + n, held.begin(), within_f16);
+        kernels.f32_to_f16(part.data(), held.data(), n);
         spread(reinterpret_cast<simd::F16*>(to) + i * stride(), stride(), part.data(), n);
       }
       break;

@@ -116,7 +116,8 @@ class KvCache {
   // tokens come before the older.
   std::array<PositionRange, 2> window_in(std::size_t layer, const Visible& all, Range slots) const;
 
-  // k: [head_dim], v: [head_dim_v] of one KV head, rotated at the token's position.
+  // k: [head_dim], v: [head_dim_v] of one KV head, rotated at the token's position. Finite numbers stay so in
+  // any type.
   void store(const simd::Kernels& kernels, std::size_t layer, std::size_t head, std::int64_t position,
              const float* k, const float* v) noexcept;
 
