@@ -169,10 +169,11 @@ Result<void> Chat::ask(std::string_view text) {
 
 // Reads the last exchange's tokens, up to the answer.
 Result<void> Chat::hear(std::span<const Token> tokens, std::string_view text) {
+  std::string said(text);  // takes memory before others have to leave the window
   session_->mark_turn(exchanges_.back().begin);
   RUNNEL_TRY(session_->feed(tokens, nullptr, nullptr));
   exchanges_.back().answer = session_->position();
-  transcript_.add(RUNNEL_USER, text);
+  transcript_.add(RUNNEL_USER, std::move(said));
   return {};
 }
 

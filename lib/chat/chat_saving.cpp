@@ -85,8 +85,8 @@ Result<void> Chat::read_messages(SavedFieldReader& in) {
                 in.integer("number of messages", 0, static_cast<std::int64_t>(Transcript::max_messages)));
   for (std::int64_t i = 0; i < n_messages; ++i) {
     RUNNEL_ASSIGN(const std::int64_t speaker, in.integer("speaker", RUNNEL_USER, RUNNEL_MODEL));
-    RUNNEL_ASSIGN(const std::string text, in.text("message", max_message_bytes));
-    transcript_.add(static_cast<runnel_speaker>(speaker), text);
+    RUNNEL_ASSIGN(std::string text, in.text("message", max_message_bytes));
+    transcript_.add(static_cast<runnel_speaker>(speaker), std::move(text));
   }
   return {};
 }

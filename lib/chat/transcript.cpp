@@ -1,6 +1,7 @@
 #include "lib/chat/transcript.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace runnel {
 namespace {
@@ -18,8 +19,9 @@ std::size_t character_start(const std::string& text, std::size_t at) {
 
 }  // namespace
 
-void Transcript::add(runnel_speaker speaker, std::string_view text) {
-  messages_.push_back({speaker, std::string(text)});
+// There is room for it: no memory is taken.
+void Transcript::add(runnel_speaker speaker, std::string text) noexcept {
+  messages_.push_back({speaker, std::move(text)});
   shorten();
 }
 
@@ -37,7 +39,7 @@ void Transcript::drop_after_user(bool user_too) {
   messages_.erase(user_too && last != messages_.rend() ? last.base() - 1 : last.base(), messages_.end());
 }
 
-void Transcript::shorten() {
+void Transcript::shorten() noexcept {
   if (messages_.size() > max_messages) messages_.erase(messages_.begin());
   std::size_t n_bytes = 0;
   for (const Message& message : messages_) n_bytes += message.text.size();

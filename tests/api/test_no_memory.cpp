@@ -286,6 +286,31 @@ TEST_F(NoMemory, a_message_that_was_not_read_is_taken_back) {
     }
 }
 
+// Nor does one for which others have to leave the window take them along.
+TEST_F(NoMemory, a_message_that_was_not_read_lets_the_others_stay) {
+  const auto narrow = open_session(model.get(), {{"window", "32"}, {"temperature", "0"}, {"threads", "1"}});
+  const std::string first = "Hello there!", second = "I would like to book a table for two in San Jose.";
+  bool is_enough = false;
+  long n = 0;
+  for (; !is_enough; ++n) {
+    SCOPED_TRACE(n);
+    const auto chat = open_chat(narrow.get());
+    const auto say = [&](const std::string& said, std::int64_t n_tokens) {
+      return runnel_chat_say(chat.get(), said.data(), said.size(), n_tokens, nullptr, nullptr, nullptr);
+    };
+    for (int i = 0; i < 2; ++i) require(say(first, 16));
+    const State before(narrow.get(), chat.get());
+    ASSERT_EQ(before.turns, 2);
+    is_enough = with_memory(n, once, [&] { return say(second, 0); }) == RUNNEL_OK;
+    if (!is_enough) {
+      EXPECT_TRUE(State(narrow.get(), chat.get()) == before);
+    } else {
+      EXPECT_LT(runnel_session_stat(narrow.get(), RUNNEL_STAT_TURNS), 3) << "all had room";
+    }
+  }
+  EXPECT_GT(n, 5);
+}
+
 // While the answer comes the message has been read: it stays.
 TEST_F(NoMemory, an_answer_that_breaks_off_can_be_given_again) {
   const std::string path = folder.file("talk");
