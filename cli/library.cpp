@@ -32,11 +32,7 @@ Session open_session(const runnel_model* model, const runnel_config* config) {
 
 Chat open_chat(runnel_session* session, const runnel_config* config) {
   runnel_chat* chat = nullptr;
-  const runnel_status status = runnel_chat_open(session, config, &chat);
-  // A form that was asked for and does not exist; a model's own that is not known is the model's trouble.
-  const bool asked_for = *runnel_config_get(config, "template") != '\0';
-  if (status == RUNNEL_UNSUPPORTED && asked_for) throw UsageError(runnel_last_error());
-  check_settings(status);
+  check_settings(runnel_chat_open(session, config, &chat));
   return Chat(chat);
 }
 

@@ -202,11 +202,6 @@ Config SettingOptions::config() const {
     if (!own.value.empty()) set_setting(config.get(), name, own.value);
   for (const auto& [name, value] : values_) set_setting(config.get(), name, value);
   note_threads(std::stoll(runnel_config_get(config.get(), "threads")));
-  const std::vector<std::string> kernels = names_of(runnel_isa_available);
-  const std::string isa = isa_name(runnel_config_get(config.get(), "isa"));
-  if (std::find(kernels.begin(), kernels.end(), isa) == kernels.end())
-    throw UsageError("--isa: \"" + isa + "\" is not built in, or this processor lacks it; there are " +
-                     joined(kernels));
   return config;
 }
 

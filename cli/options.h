@@ -63,8 +63,7 @@ class SettingOptions {
   // These alone, by the library's names.
   void add_to(CLI::App& command, std::initializer_list<std::string_view> names);
 
-  // The defaults and what was given. UsageError for a bad value, also for kernels that are not to be had
-  // here; more threads than cores are remarked on.
+  // The defaults and what was given. UsageError for a bad value; more threads than cores are remarked on.
   Config config() const;
   bool given(const std::string& name) const { return values_.count(name) != 0; }
   bool any_given() const { return !values_.empty(); }

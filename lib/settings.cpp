@@ -7,7 +7,9 @@
 #include <span>
 #include <variant>
 
+#include "lib/chat/form.h"
 #include "lib/text/printable.h"
+#include "simd/kernels.h"
 
 namespace runnel {
 namespace {
@@ -34,19 +36,17 @@ struct Truth {
   bool Settings::*at;
 };
 
-struct Text {
-  std::string Settings::*at;
-};
-
 template <class T>
 struct Choice {
   T Settings::*at;
 };
+struct KernelRow {};
+struct Template {};
 struct BiasList {};
 struct StopList {};
 
-using Kind = std::variant<Whole, Unsigned64, Real, Truth, Text, Choice<CacheType>, Choice<Evict>,
-                          Choice<Overflow>, BiasList, StopList>;
+using Kind = std::variant<Whole, Unsigned64, Real, Truth, Choice<CacheType>, Choice<Evict>, Choice<Overflow>,
+                          KernelRow, Template, BiasList, StopList>;
 
 struct Row {
   SettingInfo info;
@@ -70,8 +70,7 @@ constexpr Row rows[] = {
       "default false",
       model},
      Truth{&Settings::int8}},
-    {{"isa", "kernel row, by name; empty: the best this CPU runs; default empty", model},
-     Text{&Settings::isa}},
+    {{"isa", "kernel row, by name; empty: the best this CPU runs; default empty", model}, KernelRow{}},
 
     {{"threads", "threads; 0 to 1024, 0: one for each performance core; default 0", running},
      Whole{&Settings::threads, 0, 1024, "of threads "}},
@@ -141,7 +140,7 @@ constexpr Row rows[] = {
      Truth{&Settings::ignore_eos}},
     {{"template", "chat form: a known name, or the text of a template; empty: the model's own; default empty",
       session},
-     Text{&Settings::chat_template}},
+     Template{}},
 };
 
 template <class T>
@@ -242,12 +241,10 @@ Result<void> set(const Truth& kind, const SettingInfo& info, std::string_view te
 
 std::string get(const Truth& kind, const Settings& in) { return in.*kind.at ? "true" : "false"; }
 
-Result<void> set(const Text& kind, const SettingInfo&, std::string_view text, Settings& out) {
-  out.*kind.at = text;
-  return {};
+void add_name(std::string& names, const char* separator, const char* name) {
+  if (!names.empty()) names += separator;
+  names += name;
 }
-
-std::string get(const Text& kind, const Settings& in) { return in.*kind.at; }
 
 template <class T>
 Result<void> set(const Choice<T>& kind, const SettingInfo& info, std::string_view text, Settings& out) {
@@ -257,7 +254,7 @@ Result<void> set(const Choice<T>& kind, const SettingInfo& info, std::string_vie
       out.*kind.at = row.value;
       return {};
     }
-    expected += (expected.empty() ? "" : " or ") + std::string(row.name);
+    add_name(expected, " or ", row.name);
   }
   return bad(info, expected, text);
 }
@@ -274,6 +271,35 @@ template <class T>
 std::string get(const Choice<T>& kind, const Settings& in) {
   return name_of(in.*kind.at);
 }
+
+Result<void> set(const KernelRow&, const SettingInfo& info, std::string_view text, Settings& out) {
+  const std::uint32_t features = simd::cpu_features();
+  std::string expected;
+  bool is_here = text.empty();
+  for (const simd::IsaRow& row : simd::isa_rows()) {
+    if (!row.runs_on(features)) continue;
+    is_here = is_here || text == row.name;
+    add_name(expected, " or ", row.name);
+  }
+  if (!is_here) return bad(info, expected + " (what is built in and this CPU runs)", text);
+  out.isa = text;
+  return {};
+}
+
+std::string get(const KernelRow&, const Settings& in) { return in.isa; }
+
+Result<void> set(const Template&, const SettingInfo& info, std::string_view text, Settings& out) {
+  if (!text.empty() && !find_chat_form(text) && !recognise_chat_form(text)) {
+    std::string names;
+    for (std::size_t i = 0; i < n_chat_forms(); ++i) add_name(names, ", ", chat_form(i).name);
+    return bad(info, "the name of a chat form (" + names + ") or the text of a template of one of them",
+               text);
+  }
+  out.chat_template = text;
+  return {};
+}
+
+std::string get(const Template&, const Settings& in) { return in.chat_template; }
 
 // "15=-1.5" as (15, -1.5)
 std::optional<std::pair<std::int32_t, float>> parse_bias(std::string_view text) {
@@ -380,7 +406,7 @@ const Row* find_row(std::string_view name) {
 
 Error unknown_name(std::string_view name) {
   std::string names;
-  for (const Row& row : rows) names += (names.empty() ? "" : ", ") + std::string(row.info.name);
+  for (const Row& row : rows) add_name(names, ", ", row.info.name);
   return error(RUNNEL_BAD_ARGUMENT, "there is no setting \"%s\"; the settings are %s",
                printable(name, 60).c_str(), names.c_str());
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lib/settings.h"
+#include "simd/kernels.h"
 
 namespace runnel {
 namespace {
@@ -111,6 +112,31 @@ TEST(Settings, TruthAndCache) {
   EXPECT_EQ(message("ignore_eos", "yes"), "ignore_eos: expected true or false, got \"yes\"");
   EXPECT_EQ(stored("cache", "f32"), "f32");
   EXPECT_EQ(message("cache", "q4"), "cache: expected f32 or f16 or int8, got \"q4\"");
+}
+
+TEST(Settings, KernelRows) {
+  const std::uint32_t features = simd::cpu_features();
+  std::string here;
+  for (const simd::IsaRow& row : simd::isa_rows()) {
+    if (row.runs_on(features)) here += (here.empty() ? "" : " or ") + std::string(row.name);
+    EXPECT_EQ(stored("isa", row.name) == row.name, row.runs_on(features)) << row.name;
+  }
+  EXPECT_EQ(message("isa", "abacus"),
+            "isa: expected " + here + " (what is built in and this CPU runs), got \"abacus\"");
+  EXPECT_EQ(stored("isa", ""), "");
+}
+
+TEST(Settings, Templates) {
+  EXPECT_EQ(stored("template", "chatml"), "chatml");
+  const std::string source = "{{ '<|im_start|>' + message['role'] }}";
+  EXPECT_EQ(stored("template", source), source);
+  EXPECT_EQ(stored("template", ""), "");
+  for (const char* value : {"abacus", "{% abacus %}"}) {
+    const std::string text = message("template", value);
+    EXPECT_EQ(text.find("template: expected the name of a chat form (chatml, "), 0u) << text;
+    EXPECT_NE(text.find(", command-r) or the text of a template of one of them, got \""), std::string::npos)
+        << text;
+  }
 }
 
 TEST(Settings, LogitBias) {

@@ -366,10 +366,10 @@ RUNNEL_API double runnel_int8_error(const float* values, size_t n, int carry);
 typedef struct runnel_chat runnel_chat;
 
 /* The form is the model's own chat template, or the setting "template" (a form's name, see
- * runnel_chat_form_name, or a template text). One that is not recognised is RUNNEL_UNSUPPORTED. The session
- * is borrowed and must outlive the chat; it is reset. Until the chat is closed, what takes something away
- * from under it is RUNNEL_BAD_ARGUMENT: runnel_session_reset, _pin, _rewind, _mark_turn, _load and a second
- * chat. What is fed to the session or generated with it becomes part of the answer. */
+ * runnel_chat_form_name, or a template text). A model's own that is not recognised is RUNNEL_UNSUPPORTED.
+ * The session is borrowed and must outlive the chat; it is reset. Until the chat is closed, what takes
+ * something away from under it is RUNNEL_BAD_ARGUMENT: runnel_session_reset, _pin, _rewind, _mark_turn, _load
+ * and a second chat. What is fed to the session or generated with it becomes part of the answer. */
 RUNNEL_API runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config,
                                           runnel_chat** out);
 RUNNEL_API void runnel_chat_close(runnel_chat* chat); /* NULL is allowed */
