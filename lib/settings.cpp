@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <span>
@@ -180,9 +181,13 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-// Finite and within the limits. Minus zero becomes zero.
+// Finite and within the limits. Minus zero becomes zero, and so does what is too small for a float.
 std::optional<float> parse_real(std::string_view text, float low, float high) {
-  const auto value = parse_number<float>(text);
+  auto value = parse_number<float>(text);
+  if (!value) {  // also for numbers beyond its range, which from_chars() does not tell from those below it
+    const auto wide = parse_number<long double>(text);
+    if (wide && std::fabs(*wide) < 1) value = static_cast<float>(*wide);
+  }
   if (!value || !(*value >= low && *value <= high)) return std::nullopt;  // NaN is in no range
   return *value + 0.0f;
 }

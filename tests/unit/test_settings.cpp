@@ -97,6 +97,10 @@ TEST(Settings, RealsAreFiniteAndInRange) {
   EXPECT_EQ(stored("temperature", "0.7"), "0.7");
   EXPECT_EQ(stored("temperature", "-0"), "0");
   EXPECT_EQ(stored("temperature", "1e1"), "10");
+  EXPECT_EQ(stored("min_p", "1e-40"), "1e-40");
+  for (const char* small :
+       {"1e-50", "-1e-50", "1e-400", "-0.00000000000000000000000000000000000000000000001"})
+    EXPECT_EQ(stored("min_p", small), "0") << small;
   EXPECT_EQ(message("top_p", "0"), "top_p: expected a number above 0 and up to 1, got \"0\"");
   EXPECT_EQ(message("typical_p", "1e-60"), "typical_p: expected a number above 0 and up to 1, got \"1e-60\"");
   EXPECT_EQ(stored("top_p", "1"), "1");
