@@ -81,6 +81,7 @@ bool keep_from_removal(int fd) {
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, const std::vector<std::string>& inputs) {
+  if (path.empty()) return Error{RUNNEL_BAD_ARGUMENT, "the file to be written has an empty name"};
   AtomicFile file;
   file.path_ = path;
   struct stat target {};

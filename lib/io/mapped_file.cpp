@@ -43,6 +43,7 @@ const char* kind_name(mode_t mode) {
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
+  if (path.empty()) return Error{RUNNEL_BAD_ARGUMENT, "the file to be read has an empty name"};
   // O_NONBLOCK: opening a pipe would otherwise wait for its writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (file.fd < 0) return system_error(path, "opened", errno);

@@ -130,7 +130,17 @@ TEST_F(Refusal, places_that_cannot_be_written) {
   EXPECT_NE(std::string(runnel_last_error()).find("No such file"), std::string::npos);
   EXPECT_EQ(runnel_session_save(session.get(), "/dev/full"), RUNNEL_BAD_ARGUMENT);
   EXPECT_NE(std::string(runnel_last_error()).find("not a regular file"), std::string::npos);
-  EXPECT_EQ(runnel_session_save(session.get(), ""), RUNNEL_IO);
+}
+
+TEST_F(Refusal, names_that_are_empty) {
+  runnel_model* none = nullptr;
+  const auto expect_to_say = [](runnel_status status, const char* message) {
+    EXPECT_EQ(status, RUNNEL_BAD_ARGUMENT);
+    EXPECT_STREQ(runnel_last_error(), message);
+  };
+  expect_to_say(runnel_session_save(session.get(), ""), "the file to be written has an empty name");
+  expect_to_say(runnel_session_load(session.get(), ""), "the file to be read has an empty name");
+  expect_to_say(runnel_model_open("", nullptr, &none), "the file to be read has an empty name");
 }
 
 TEST_F(Refusal, a_read_only_place_leaves_the_old_file) {
