@@ -59,6 +59,20 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
   return std::shared_ptr<const Model>(model);
 }
 
+std::size_t Model::n_vocab() const {
+  if (has_weights()) return shape_.n_vocab;
+  return tokenizer_ ? tokenizer_->n_vocab() : 0;
+}
+
+Result<void> Model::check_tokens(std::span<const Token> tokens) const {
+  const auto n = static_cast<Token>(n_vocab());
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || tokens[i] >= n)
+      return error(RUNNEL_BAD_ARGUMENT, "token %zu of %zu is %d, expected an id from 0 to %d", i,
+                   tokens.size(), tokens[i], n - 1);
+  return {};
+}
+
 Result<Rope> Model::rope(std::size_t n_ctx) const {
   if (!family_->rotates()) return Rope();
   RUNNEL_ASSIGN(const RopeParams params, RopeLoader(file_, architecture_, shape_).load(n_ctx));

@@ -83,6 +83,8 @@ class Model {
   const Shape& shape() const { return shape_; }
   const Weights& weights() const { return weights_; }
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null in files without one
+  std::size_t n_vocab() const;                                     // of the weights, else of the tokenizer
+  Result<void> check_tokens(std::span<const Token> tokens) const;  // that all are ids below n_vocab()
   bool is_packed() const { return is_packed_; }                    // whether any matrix is int8 (quant/i8.h)
   const WeightKinds& weight_kinds() const { return weight_kinds_; }
   std::uint64_t n_parameters() const { return n_parameters_; }  // numbers in all tensors, without filling

@@ -51,7 +51,7 @@ int64_t runnel_model_fact(const runnel_model* model, runnel_fact fact) {
   const auto number = [](size_t n) { return static_cast<int64_t>(n); };
   switch (fact) {
     case RUNNEL_N_VOCAB:
-      return m.has_weights() ? number(s.n_vocab) : tokenizer ? number(tokenizer->n_vocab()) : 0;
+      return number(m.n_vocab());
     case RUNNEL_N_EMBD:
       return number(s.n_embd);
     case RUNNEL_N_LAYER:

@@ -32,6 +32,7 @@ runnel_status runnel_detokenize(const runnel_model* model, const int32_t* tokens
     RUNNEL_REQUIRE_ALL(text, capacity);
     RUNNEL_REQUIRE(n_bytes);
     RUNNEL_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(*model->model));
+    RUNNEL_TRY(model->model->check_tokens({tokens, n_tokens}));
     const std::string decoded = tokenizer->decode_all(tokens, n_tokens, special != 0);
     return copy_out(decoded.data(), decoded.size(), text, capacity, n_bytes);
   });

@@ -139,11 +139,7 @@ void Session::set_observer(std::unique_ptr<Observer> observer) {
 }
 
 Result<void> Session::feed(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
-  const auto n_vocab = static_cast<Token>(model_->shape().n_vocab);
-  for (std::size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i] < 0 || tokens[i] >= n_vocab)
-      return error(RUNNEL_BAD_ARGUMENT, "token %zu of %zu is %d, expected an id from 0 to %d", i,
-                   tokens.size(), tokens[i], n_vocab - 1);
+  RUNNEL_TRY(model_->check_tokens(tokens));
   if (settings_.overflow == Overflow::error && tokens.size() > static_cast<std::size_t>(most_at_once()))
     return error(
         RUNNEL_BAD_ARGUMENT,

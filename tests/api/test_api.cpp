@@ -82,10 +82,20 @@ TEST_F(Api, errors_say_what_is_wrong) {
 }
 
 TEST_F(Api, bad_tokens_and_counts) {
+  const auto vocabulary = open_model(demo_model(), {{"vocab_only", "true"}});
   const auto session = open_session(model.get());
   for (const std::int32_t bad : {-1, INT32_MIN, INT32_MAX, static_cast<std::int32_t>(n_vocab)}) {
     const std::int32_t tokens[] = {1, bad};
+    const std::string expected = "token 1 of 2 is " + std::to_string(bad) + ", expected an id from 0 to " +
+                                 std::to_string(n_vocab - 1);
     EXPECT_EQ(runnel_session_feed(session.get(), tokens, 2, nullptr, nullptr), RUNNEL_BAD_ARGUMENT);
+    EXPECT_EQ(runnel_last_error(), expected);
+    for (const runnel_model* each : {model.get(), vocabulary.get()}) {
+      std::size_t n = 0;
+      char text[64];
+      EXPECT_EQ(runnel_detokenize(each, tokens, 2, 1, text, sizeof text, &n), RUNNEL_BAD_ARGUMENT);
+      EXPECT_EQ(runnel_last_error(), expected);
+    }
   }
   EXPECT_EQ(runnel_session_stat(session.get(), RUNNEL_STAT_POSITION), 0);  // nothing was read of a bad batch
   std::int32_t token = 0;

@@ -199,7 +199,7 @@ RUNNEL_API runnel_status runnel_tokenize(const runnel_model* model, const char* 
                                          unsigned flags, int32_t* tokens, size_t capacity, size_t* n_tokens);
 
 /* Text of a token sequence, by the same rules, without a zero byte at its end; special tokens are spelled out
- * when `special` is not 0. */
+ * when `special` is not 0. An id that is none of the model's is RUNNEL_BAD_ARGUMENT. */
 RUNNEL_API runnel_status runnel_detokenize(const runnel_model* model, const int32_t* tokens, size_t n_tokens,
                                            int special, char* text, size_t capacity, size_t* n_bytes);
 
