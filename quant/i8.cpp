@@ -10,8 +10,6 @@
 namespace runnel::quant {
 namespace {
 
-constexpr float code_max = 127.0f;
-
 // Where row, column 4 * step of a matrix lies; the 4 codes of a step are next to each other.
 std::size_t code_offset(const ShapeI8& shape, std::size_t row, std::size_t step) noexcept {
   return row / i8_panel_rows * shape.panel_codes() + step * i8_step_bytes +
@@ -24,14 +22,14 @@ std::size_t scale_offset(const ShapeI8& shape, std::size_t row, std::size_t grou
 // The nearest f16; where those are so coarse (below 2^-14) that the largest weight would be clipped, the next
 // above.
 std::uint16_t f16_scale(float max) noexcept {
-  const std::uint16_t nearest = f32_to_f16(std::min(max / code_max, f16_max));
-  const bool clips = nearest != 0 && nearest < 0x0400u && max > (code_max + 0.5f) * f16_to_f32(nearest);
+  const std::uint16_t nearest = f32_to_f16(std::min(max / int8_most, f16_max));
+  const bool clips = nearest != 0 && nearest < 0x0400u && max > (int8_most + 0.5f) * f16_to_f32(nearest);
   return static_cast<std::uint16_t>(nearest + (clips ? 1 : 0));
 }
 
 // The nearest bf16; a subnormal one would be as coarse, and is nothing a weight can need.
 std::uint16_t bf16_scale(float max) noexcept {
-  const float scale = max / code_max;
+  const float scale = max / int8_most;
   return scale < 0x1p-126f ? std::uint16_t{0} : f32_to_bf16(scale);
 }
 
@@ -48,7 +46,7 @@ void round_group(std::int8_t* codes, const float* w, std::size_t n, float scale)
     return;
   }
   for (std::size_t i = 0; i < n; ++i)
-    codes[i] = static_cast<std::int8_t>(nearest_integer(std::clamp(w[i] / scale, -code_max, code_max)));
+    codes[i] = static_cast<std::int8_t>(nearest_integer(std::clamp(w[i] / scale, -int8_most, int8_most)));
 }
 
 bool all_finite(const float* w, std::size_t n) noexcept {

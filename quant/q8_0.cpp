@@ -12,11 +12,11 @@ namespace {
 
 std::int8_t to_nearest(float value) noexcept {
   if (std::isnan(value)) return 0;
-  return static_cast<std::int8_t>(std::clamp(std::round(value), -127.0f, 127.0f));
+  return static_cast<std::int8_t>(std::clamp(std::round(value), -int8_most, int8_most));
 }
 
 BlockQ8_0 encode_block(const float* in) noexcept {
-  const float scale = std::min(max_magnitude(in, BlockQ8_0::size) / 127.0f, f16_max);
+  const float scale = std::min(max_magnitude(in, BlockQ8_0::size) / int8_most, f16_max);
   BlockQ8_0 block{};
   block.d = f32_to_f16(scale);
   if (block.d == 0) return block;

@@ -5,6 +5,8 @@
 
 namespace runnel::quant {
 
+constexpr float int8_most = 127.0f;  // magnitude of a code: -128 is not written
+
 struct BlockQ8_0 {
   static constexpr std::size_t size = 32;
   std::uint16_t d;       // f16 scale

@@ -48,7 +48,7 @@ const TypeInfo& new_type(const GgufTensor& tensor, TensorType type) {
 // The largest number whose like the type can hold: of q8_0 the scale is f16.
 float max_value(const TypeInfo& type) {
   if (type.type == TensorType::f16) return quant::f16_max;
-  return type.type == TensorType::q8_0 ? 127 * quant::f16_max : INFINITY;
+  return type.type == TensorType::q8_0 ? quant::int8_most * quant::f16_max : INFINITY;
 }
 
 class Converter {

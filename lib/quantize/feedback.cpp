@@ -103,7 +103,7 @@ void Feedback::quantize_row(std::int8_t* codes, std::uint16_t* scales, float* w,
     for (std::size_t i = 0; i < n; ++i) {
       const float scale = quant::scale_value_i8(scales[(begin + i) / scale_group], variant);
       const float exact = scale > 0 ? w[begin + i] / scale : 0.0f;
-      const float code = std::clamp(std::nearbyint(exact), -127.0f, 127.0f);
+      const float code = std::clamp(std::nearbyint(exact), -quant::int8_most, quant::int8_most);
       codes[begin + i] = static_cast<std::int8_t>(code);
       const float error = w[begin + i] - code * scale;
       for (std::size_t j = i + 1; j < n; ++j) w[begin + j] -= error * shares[i * group + j];

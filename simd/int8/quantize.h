@@ -130,7 +130,7 @@ template <class Code>
 struct CodesOf;
 template <>
 struct CodesOf<std::int8_t> {
-  static constexpr float most = 127.0f;
+  static constexpr float most = quant::int8_most;
   static constexpr float carry_ratio = quant::i8_carry_ratio;
   static void round(const quant::ActivationsI8& out, size_t place, const float* x, float factor) noexcept {
     std::int8_t* const codes = out.codes + place * quant::i8_block;

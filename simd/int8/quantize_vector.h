@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/q8_0.h"
 #include "simd/int8/scaling.h"
 
 namespace runnel::simd {
@@ -30,7 +31,7 @@ class SpreadCodes {
 float quantize_vector(std::int8_t* y, std::size_t side, std::size_t y_stride, const float* x,
                       std::size_t n) noexcept {
   SpreadCodes out(y, side, y_stride);
-  const Scaling scaling = scaling_of(x, n, 127.0f);
+  const Scaling scaling = scaling_of(x, n, quant::int8_most);
   if (scaling.is_empty()) {
     for (std::size_t i = 0; i < n; ++i) out.put(0);
     return scaling.scale;

@@ -209,7 +209,7 @@ void prepare_sums(const quant::ActivationsI8& x, size_t b) noexcept {
 void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
   for (size_t t = 0; t < n_tok; ++t) {
     const quant::ActivationsI8 row = out.tokens(t);
-    quantize_token(row, x + t * x_stride, 127.0f, quant::i8_carry_ratio);
+    quantize_token(row, x + t * x_stride, quant::int8_most, quant::i8_carry_ratio);
     for (size_t b = 0; b < quant::i8_blocks(row.n_cols); ++b) prepare_sums(row, b);
   }
 }
