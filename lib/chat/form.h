@@ -24,9 +24,8 @@ struct ChatForm {
   const char* user_before = "";
   const char* user_after = "";
   const char* answer_before = "";
-  const char* answer_lead = "";  // what the model itself generates in front of an answer
-  const char* answer_end = "";   // what the model generates to end its answer
-  const char* between = "";      // from there to the next user message
+  const char* answer_end = "";  // what the model generates to end its answer
+  const char* between = "";     // from there to the next user message
   const char* default_system = "";
   SystemPlace system_place = SystemPlace::own;
   // Blanks around what is said are removed; not around a system prompt that is part of a message, which the

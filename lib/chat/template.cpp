@@ -114,14 +114,6 @@ ChatPieces ChatTemplate::between() const {
   return pieces;
 }
 
-ChatPieces ChatTemplate::answer(std::string_view text) const {
-  ChatPieces pieces;
-  add_markup(pieces, form_->answer_lead);
-  add_said(pieces, text);
-  add_markup(pieces, form_->answer_end);
-  return pieces;
-}
-
 std::string ChatTemplate::end_text() const {
   const ChatPieces end = answer_end();
   return end.empty() ? std::string() : std::string(trimmed(end.front().text));

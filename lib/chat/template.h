@@ -43,8 +43,6 @@ class ChatTemplate {
   // What ends an answer. When the model has generated its end itself only between() is left to read.
   ChatPieces answer_end() const;
   ChatPieces between() const;  // may be empty
-  // An answer that was not generated here, with its end.
-  ChatPieces answer(std::string_view text) const;
   // The text that ends an answer, for models in which it is not a token: to be used as a stop text.
   std::string end_text() const;
 
