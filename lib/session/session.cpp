@@ -146,11 +146,8 @@ Result<void> Session::feed(std::span<const Token> tokens, runnel_logits_fn on_lo
         "overflow: %zu tokens at once, but the window takes %lld: give less, a larger window, or let them "
         "stream through it (overflow stream)",
         tokens.size(), static_cast<long long>(most_at_once()));
-  const Clock::time_point start = Clock::now();
   const std::int64_t before = n_read_;
   Result<void> result = read(tokens, on_logits, user);
-  stats_.fed_tokens += n_read_ - before;
-  stats_.fed_us += us_since(start);
   stats_.unseen_tokens = count_unseen(before);
   return result;
 }
@@ -171,8 +168,14 @@ std::int64_t Session::count_unseen(std::int64_t fed_from) const {
 Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
   const std::int64_t before = n_read_;
   while (!tokens.empty()) {
+    const Clock::time_point start = Clock::now();
+    const std::int64_t first = n_read_;
     const std::size_t n = std::min(tokens.size(), make_room());
     const bool goes_on = read_batch(tokens.first(n), n == tokens.size(), on_logits, user);
+    if (n_read_ > first) {  // what a stop broke off is not read: nor does its time count
+      stats_.fed_tokens += n_read_ - first;
+      stats_.fed_us += us_since(start);
+    }
     tokens = tokens.subspan(n);
     if (goes_on) continue;
     if (!last_logits_ && n_read_ > before) last_logits_ = forward_.last_logits(team_);  // to go on from

@@ -97,6 +97,24 @@ TEST_F(Stopping, any_piece_can_end_what_has_no_end) {
   }
 }
 
+// What was broken off is not part of the speed of reading.
+TEST_F(Stopping, a_batch_that_was_not_read_took_no_time) {
+  const auto session = open_session(model.get(), {{"batch", "8"}, {"threads", "1"}});
+  const auto fed = [&] {
+    return std::pair(runnel_session_stat(session.get(), RUNNEL_STAT_FED_TOKENS),
+                     runnel_session_stat(session.get(), RUNNEL_STAT_FED_US));
+  };
+  const std::vector<std::int32_t> tokens(12, 5);
+  Stopper stopper{session.get()};
+  require(runnel_session_observe(session.get(), Stopper::row, nullptr, &stopper));
+  stopper.at_row = 1;
+  EXPECT_EQ(runnel_session_feed(session.get(), tokens.data(), 8, nullptr, nullptr), RUNNEL_STOPPED);
+  EXPECT_EQ(fed(), std::pair(std::int64_t{0}, std::int64_t{0}));
+  require(runnel_session_feed(session.get(), tokens.data(), 12, nullptr, nullptr));
+  EXPECT_EQ(fed().first, 12);
+  EXPECT_GT(fed().second, 0);
+}
+
 // While a call reads, between what it reads and what it generates, and while it generates.
 TEST_F(Stopping, any_moment_of_a_call_will_do) {
   const auto ending = ending_session(), endless = endless_session();
