@@ -94,6 +94,16 @@ class InCall {
   SessionUse& use_;
 };
 
+// A call that generates, whose callbacks cannot change the session.
+template <class Generate>
+Result<void> generate_in_call(SessionUse& use, runnel_finish* finish, Generate&& generate) {
+  RUNNEL_TRY(refuse_in_callback(use));
+  const InCall in_call(use);
+  RUNNEL_ASSIGN(const runnel_finish how, generate());
+  if (finish) *finish = how;
+  return {};
+}
+
 // Null: all defaults.
 const Settings& settings_of(const runnel_config* config);
 

@@ -61,11 +61,8 @@ runnel_status runnel_chat_say(runnel_chat* chat, const char* text, size_t n_byte
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
     RUNNEL_REQUIRE_ALL(text, n_bytes);
-    RUNNEL_TRY(refuse_in_callback(*chat->use));
-    const InCall in_call(*chat->use);
-    RUNNEL_ASSIGN(const runnel_finish how, chat->chat.say(view(text, n_bytes), n_tokens, on_text, user));
-    if (finish) *finish = how;
-    return {};
+    return generate_in_call(*chat->use, finish,
+                            [&] { return chat->chat.say(view(text, n_bytes), n_tokens, on_text, user); });
   });
 }
 
@@ -73,11 +70,7 @@ runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, runnel_text
                                 runnel_finish* finish) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
-    RUNNEL_TRY(refuse_in_callback(*chat->use));
-    const InCall in_call(*chat->use);
-    RUNNEL_ASSIGN(const runnel_finish how, chat->chat.again(n_tokens, on_text, user));
-    if (finish) *finish = how;
-    return {};
+    return generate_in_call(*chat->use, finish, [&] { return chat->chat.again(n_tokens, on_text, user); });
   });
 }
 
@@ -85,11 +78,7 @@ runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_tokens, runnel_t
                                    runnel_finish* finish) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
-    RUNNEL_TRY(refuse_in_callback(*chat->use));
-    const InCall in_call(*chat->use);
-    RUNNEL_ASSIGN(const runnel_finish how, chat->chat.go_on(n_tokens, on_text, user));
-    if (finish) *finish = how;
-    return {};
+    return generate_in_call(*chat->use, finish, [&] { return chat->chat.go_on(n_tokens, on_text, user); });
   });
 }
 

@@ -130,12 +130,10 @@ runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens,
                                       void* user, runnel_finish* finish) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
-    RUNNEL_TRY(refuse_in_callback(*session->use));
-    const InCall in_call(*session->use);
-    session->session->begin_call();
-    RUNNEL_ASSIGN(const runnel_finish how, session->session->generate(n_tokens, on_text, user));
-    if (finish) *finish = how;
-    return {};
+    return generate_in_call(*session->use, finish, [&] {
+      session->session->begin_call();
+      return session->session->generate(n_tokens, on_text, user);
+    });
   });
 }
 
