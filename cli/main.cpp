@@ -11,6 +11,7 @@
 #include "console.h"
 #include "errors.h"
 #include "interrupt.h"
+#include "nearest.h"
 #include "options.h"
 
 namespace {
@@ -34,26 +35,52 @@ int report_usage(const CLI::App& app, const std::string& message) {
   return cli::exit_usage;
 }
 
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// For what was typed in place of one of the names.
+std::string meant(const std::string& word, const std::vector<std::string>& names) {
+  const std::string name = cli::nearest(word, names);
+  return name.empty() ? "" : "; did you mean " + name + "?";
+}
+
 // The first argument that nothing takes: CLI11 lists them all, last first and values among them.
 std::string unexpected(const CLI::App& app) {
   const std::vector<std::string> arguments = app.remaining(true);
   const auto option = std::find_if(arguments.begin(), arguments.end(),
                                    [](const std::string& a) { return a.rfind('-', 0) == 0; });
   const bool has_command = !app.get_subcommands().empty();
+  if (!has_command) {
+    for (const std::string& word : arguments)
+      if (const std::string hint = meant(word, command_names(app)); !hint.empty())
+        return "there is no command " + word + hint;
+  }
   if (option != arguments.end()) {
+    const std::string name = option->substr(0, option->find('='));
     const bool comes_before = has_command && app.remaining_size() > 0;
-    return "there is no option " + *option + (comes_before ? " before the command" : "");
+    if (comes_before) return "there is no option " + name + " before the command";
+    return "there is no option " + name +
+           meant(name, option_names(has_command ? *app.get_subcommands()[0] : app));
   }
   if (!has_command) return "there is no command " + arguments.front();
   return "nothing takes the argument \"" + arguments.front() + "\"";
 }
 
-// "--stream and --chunk do not go together" for "--stream excludes --chunk".
-std::string in_our_words(const CLI::ExcludesError& error) {
-  constexpr std::string_view verb = " excludes ";
+// CLI11's message about two options in our words: "--svg goes only with --compare" for "--svg requires
+// --compare".
+std::string reworded(const CLI::ParseError& error, std::string_view theirs, std::string_view ours) {
   std::string message = error.what();
-  message.replace(message.find(verb), verb.size(), " and ");
-  return message + " do not go together";
+  return message.replace(message.find(theirs), theirs.size(), ours);
 }
 
 int run(int argc, char** argv) {
@@ -90,7 +117,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     return report_usage(app, unexpected(app));
   } catch (const CLI::ExcludesError& error) {
-    return report_usage(app, in_our_words(error));
+    return report_usage(app, reworded(error, " excludes ", " and ") + " do not go together");
+  } catch (const CLI::RequiresError& error) {
+    return report_usage(app, reworded(error, " requires ", " goes only with "));
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error.what());
   } catch (const cli::UsageError& error) {

@@ -68,6 +68,8 @@ class ExitCodes(e2e.TestCase):
         self.usage("inspect", "-p", "Hello there", "--sinks", "0", naming="--sinks")
         self.usage("chat", "--greedy", "--temp", "1", naming="--temperature and --greedy do not go together")
         self.usage("perplexity", e2e.DEMO, "--stream", "--chunk", "9", naming="do not go together")
+        self.usage("perplexity", e2e.DEMO, "--every", "2", naming="--every goes only with --compare")
+        self.usage("bench", e2e.DEMO, "--type", "f16", naming="--type goes only with --shape")
 
     def test_of_an_option_given_twice_the_last_counts(self):
         prompt = ("generate", e2e.DEMO, "--greedy", "-t", "1", "-q")
@@ -101,6 +103,15 @@ class ExitCodes(e2e.TestCase):
         self.fail_cleanly("abacus", code=2, naming="no command abacus")
         self.fail_cleanly("--json", "info", code=2, naming="no option --json before the command")
         self.fail_cleanly("info", e2e.DEMO, "second", code=2, naming='argument "second"')
+
+    def test_what_was_meant_is_told(self):
+        for wrong, right in (("chta", "chat"), ("tokenise", "tokenize"), ("--info", "info"), ("benchh", "bench")):
+            self.fail_cleanly(wrong, "--greedy", code=2, naming=f"no command {wrong}; did you mean {right}?")
+        self.fail_cleanly("--versoin", code=2, naming="no option --versoin; did you mean --version?")
+        self.usage("chat", "--temprature=0.5", naming="no option --temprature; did you mean --temperature?")
+        self.usage("info", e2e.DEMO, "--jsno", naming="no option --jsno; did you mean --json?")
+        for arguments in (("abacus",), ("ch",), ("info", "--abacus"), ("chat", "--vocab-only")):
+            self.assertNotIn("did you mean", self.fail_cleanly(*arguments, code=2, naming="there is no").err)
 
     def test_help_tells_them(self):
         help_text = self.succeed("--help").out.decode()
