@@ -130,14 +130,6 @@ int run_bench(const BenchOptions& options) {
   return exit_ok;
 }
 
-void add_count(CLI::App& command, const char* names, std::int64_t& value, std::int64_t least,
-               const std::string& help) {
-  constexpr std::int64_t most = 1 << 24;
-  command.add_option(names, value, help + "; default " + std::to_string(value))
-      ->type_name("N")
-      ->transform(whole_number(least, most));
-}
-
 std::string check_thread_list(const std::string& text) {
   const CLI::Validator check_one = whole_number(1, 1024);
   for (const std::string& piece : CLI::detail::split(text, ',')) {
@@ -158,10 +150,13 @@ void add_bench(CLI::App& app, Run& run) {
   options->synthetic.shape_option->excludes("MODEL");
   options->synthetic.type_option->needs(options->synthetic.shape_option);
   options->synthetic.seed_option->needs(options->synthetic.shape_option);
-  add_count(command, "-p,--n-prompt", plan.n_prompt, 0, "tokens of the prompt; 0: no such part");
-  add_count(command, "-n,--n-decode", plan.n_decode, 0, "tokens decoded one by one; 0: no such part");
-  add_count(command, "--depth", plan.depth, 0, "decode with a full window of so many tokens too");
-  add_count(command, "--repeat", plan.n_repeat, 1, "passes that count, of each part");
+  const auto add = [&](const char* names, std::int64_t& value, std::int64_t least, const std::string& help) {
+    add_count(command, names, value, least, 1 << 24, help + "; default " + std::to_string(value));
+  };
+  add("-p,--n-prompt", plan.n_prompt, 0, "tokens of the prompt; 0: no such part");
+  add("-n,--n-decode", plan.n_decode, 0, "tokens decoded one by one; 0: no such part");
+  add("--depth", plan.depth, 0, "decode with a full window of so many tokens too");
+  add("--repeat", plan.n_repeat, 1, "passes that count, of each part");
   plan.threads = {runnel_default_threads()};
   const auto store_threads = [&plan](const std::vector<std::string>& given) {
     plan.threads = parse_tokens(given.back());

@@ -286,11 +286,8 @@ void add_chat(CLI::App& app, Run& run) {
   add_optional_model(command, conversation.model_path);
   command.add_option("-s,--system", conversation.system, "what the model is told before the conversation")
       ->type_name("TEXT");
-  command
-      .add_option("-n,--n-tokens", conversation.n_tokens,
-                  "most tokens of an answer; -1: until the model ends it; default -1")
-      ->type_name("N")
-      ->transform(whole_number(-1, most_tokens));
+  add_count(command, "-n,--n-tokens", conversation.n_tokens, -1, most_tokens,
+            "most tokens of an answer; -1: until the model ends it; default -1");
   command.add_flag("--forever", conversation.for_ever,
                    "after an answer the model goes on by itself until Ctrl-C; with --greedy or a low --temp "
                    "it may fall into a loop, which --frequency-penalty 0.2 --penalty-window 512 prevents");

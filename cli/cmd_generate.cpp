@@ -124,9 +124,8 @@ void add_generate(CLI::App& app, Run& run) {
   CLI::App& command = add_command(app, "generate", "Continue a text", examples);
   add_model(command, options->model);
   options->prompt.add_to(command, "the text to continue");
-  command.add_option("-n,--n-tokens", options->n_tokens, "tokens to generate; -1: without end; default 256")
-      ->type_name("N")
-      ->transform(whole_number(-1, most_tokens));
+  add_count(command, "-n,--n-tokens", options->n_tokens, -1, most_tokens,
+            "tokens to generate; -1: without end; default 256");
   options->tokens.add_to(command);
   command.add_flag("-q,--quiet", options->quiet, "no statistics on standard error");
   command.add_flag("--json", options->json,

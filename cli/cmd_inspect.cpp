@@ -280,10 +280,8 @@ void add_inspect(CLI::App& app, Run& run) {
   command.add_option("--svg", options->svg_folder, "draw pictures into this folder")
       ->type_name("FOLDER")
       ->check(named());
-  command
-      .add_option("--max-tokens", options->max_tokens, "read only so many tokens of the text; default 512")
-      ->transform(whole_number(2, 1 << 20))
-      ->type_name("N");
+  add_count(command, "--max-tokens", options->max_tokens, 2, 1 << 20,
+            "read only so many tokens of the text; default 512");
   command
       .add_option("--ratio", options->ratio, "how many times the median stands out, 2 or more; default 30")
       ->check(number(2, 1e9))

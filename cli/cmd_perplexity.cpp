@@ -238,11 +238,6 @@ int run_perplexity(const PerplexityOptions& options) {
   return run_chunks(options, model.get(), config.get(), tokens);
 }
 
-CLI::Option* add_count(CLI::App& command, const char* names, std::int64_t& value, std::int64_t least,
-                       std::int64_t most, const char* help) {
-  return command.add_option(names, value, help)->type_name("N")->transform(whole_number(least, most));
-}
-
 // --stream, --compare and what goes with them: neither is in chunks.
 void add_stream_options(CLI::App& command, PerplexityOptions& options) {
   const auto add_mode = [&](const char* name, bool& chosen, const char* help) {

@@ -146,6 +146,8 @@ std::string fixed(double value, int n_decimals) {
   return text.data();
 }
 
+std::string signed_percent(double share) { return (share < 0 ? "" : "+") + fixed(100 * share, 2) + " %"; }
+
 std::string left_aligned(std::string text, std::size_t width) {
   text.resize(std::max(text.size(), width), ' ');
   return text;

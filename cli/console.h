@@ -56,6 +56,8 @@ std::string bytes_text(std::int64_t n_bytes);
 std::string rate_text(double per_second);
 // "%.*f"
 std::string fixed(double value, int n_decimals);
+// "+3.25 %"
+std::string signed_percent(double share);
 
 // Filled up with blanks to so many bytes.
 std::string left_aligned(std::string text, std::size_t width);

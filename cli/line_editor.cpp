@@ -13,6 +13,7 @@
 #include "console.h"
 #include "errors.h"
 #include "interrupt.h"
+#include "message.h"
 
 namespace cli {
 namespace {
@@ -107,9 +108,7 @@ LineEditor::Event LineEditor::read(std::string& line) {
     std::string piece;
     const Event event = read_one(piece);
     if (event != Event::line) return event;
-    line += piece;
-    if (line.empty() || line.back() != '\\') break;
-    line.back() = '\n';
+    if (!add_line(line, piece)) break;
   }
   if (!line.empty()) remember(line);
   return Event::line;

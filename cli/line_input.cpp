@@ -8,6 +8,7 @@
 
 #include "errors.h"
 #include "interrupt.h"
+#include "message.h"
 
 namespace cli {
 
@@ -41,9 +42,7 @@ LineInput::Event LineInput::read_message(std::string& message) {
     const Event event = read(line);
     if (event == Event::end && !message.empty()) return Event::line;
     if (event != Event::line) return event;
-    message += line;
-    if (message.empty() || message.back() != '\\') return Event::line;
-    message.back() = '\n';
+    if (!add_line(message, line)) return Event::line;
   }
 }
 

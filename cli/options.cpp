@@ -259,6 +259,11 @@ CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
   return in_range(low, high, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
 }
 
+CLI::Option* add_count(CLI::App& command, const char* names, std::int64_t& value, std::int64_t least,
+                       std::int64_t most, const std::string& help) {
+  return command.add_option(names, value, help)->type_name("N")->transform(whole_number(least, most));
+}
+
 CLI::Validator unsigned_64() {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   return in_range(std::uint64_t{0}, most, "a whole number from 0 to " + std::to_string(most));

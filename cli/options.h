@@ -91,6 +91,10 @@ CLI::Validator named();
 // Checks that it is one of these.
 CLI::Validator one_of(std::vector<std::string> names);
 
+// An option that takes a whole number. The help names its default.
+CLI::Option* add_count(CLI::App& command, const char* names, std::int64_t& value, std::int64_t least,
+                       std::int64_t most, const std::string& help);
+
 // Check an option's value; the limits are inclusive. Those of whole numbers are given to transform(), not to
 // check(): they rewrite what CLI11 would not read in decimal.
 CLI::Validator whole_number(std::int64_t low, std::int64_t high);

@@ -117,7 +117,7 @@ std::string Comparison::text() const {
   for (const Line& line : lines_) {
     const double ratio = line.score.perplexity() / recomputed().score.perplexity() - 1;
     out += left_aligned(line.name, 22) + right_aligned(fixed(line.score.perplexity(), 4), 12) +
-           right_aligned((ratio < 0 ? "" : "+") + fixed(100 * ratio, 2) + " %", 16) +
+           right_aligned(signed_percent(ratio), 16) +
            right_aligned(milliseconds(line.latency.quantile_us(0.5)), 16) + "\n";
   }
   return out + "\nstreaming a token with " + stream_name(sinks_) + " is " + fixed(speed_up(), 1) +

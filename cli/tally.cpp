@@ -13,8 +13,6 @@ namespace {
 
 std::string microseconds(double us) { return us < 1000 ? fixed(us, 1) + " us" : fixed(us / 1000, 2) + " ms"; }
 
-std::string signed_percent(double share) { return (share < 0 ? "" : "+") + fixed(100 * share, 2) + " %"; }
-
 }  // namespace
 
 std::int64_t resident_bytes() {
