@@ -1,5 +1,6 @@
 // Sessions and conversations that were saved go on as if nothing had happened.
 #include "tests/api/saving.h"
+#include "tests/support/golden.h"
 #include "tests/support/numbers.h"
 
 namespace {
@@ -21,8 +22,7 @@ TEST_F(Saving, goes_on_to_the_bit_in_every_type_and_at_every_age) {
 }
 
 TEST_F(Saving, every_family) {
-  for (const char* name : {"llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense", "gemma2-dense",
-                           "phi3-dense", "gpt2-dense", "granite-dense", "falcon-dense", "bloom-dense"}) {
+  for (const char* name : golden_models) {
     SCOPED_TRACE(name);
     const std::string path = std::string("golden/") + name + ".gguf";
     RUNNEL_NEEDS_SHARED(path);

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/support/api.h"
+#include "tests/support/golden.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"
 
@@ -70,15 +71,6 @@ TEST_P(GoldenTest, logits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(families, GoldenTest,
-                         testing::Values("llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense",
-                                         "gemma2-dense", "phi3-dense", "gpt2-dense", "granite-dense",
-                                         "falcon-dense", "bloom-dense"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           for (char& c : name)
-                             if (c == '-') c = '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(families, GoldenTest, testing::ValuesIn(golden_models), name_of_golden);
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "lib/session/session.h"
 #include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
+#include "tests/support/golden.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"
 
@@ -134,11 +135,7 @@ TEST_P(FarPositions, are_exact_to_the_definition) {
 INSTANTIATE_TEST_SUITE_P(families, FarPositions,
                          testing::Values("llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense",
                                          "gemma2-dense", "granite-dense", "falcon-dense", "bloom-dense"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         name_of_golden);
 
 TEST(FarPositionsOfTheBundledModel, are_exact_to_the_definition) { expect_exact(demo_model_f32()); }
 

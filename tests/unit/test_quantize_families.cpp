@@ -8,6 +8,7 @@
 
 #include "lib/quantize/quantize.h"
 #include "lib/session/session.h"
+#include "tests/support/golden.h"
 #include "tests/support/model_weights.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"
@@ -127,16 +128,7 @@ TEST_P(QuantizeFamilies, keep_their_function) {
   EXPECT_LT(nmse(balanced.data(), exact.data(), exact.size()), 2 * plain_error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, QuantizeFamilies,
-                         testing::Values("bloom-dense", "falcon-dense", "gemma2-dense", "gpt2-dense",
-                                         "granite-dense", "llama-dense", "llama-moe", "phi3-dense",
-                                         "qwen2-dense", "qwen3-dense"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           for (char& c : name)
-                             if (c == '-') c = '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Golden, QuantizeFamilies, testing::ValuesIn(golden_models), name_of_golden);
 
 }  // namespace
 }  // namespace runnel::test
