@@ -13,6 +13,18 @@
 // Rows and inputs that fill up are zeros. A scale is the one with which the largest of the group's weights
 // has 13 bits. As it is a power of two, weights keep all bits (F16 has 11, BF16 8) down to a quarter (a 32nd)
 // of the largest; smaller ones are rounded to the nearest multiple of the scale.
+//
+// Not every matrix is that good for. A weight is off by half its scale at most; with k the mean magnitude of
+// an input's codes in a panel, what the input adds to a product is off by 1 / (2 k) of what it adds on
+// average. F16 itself rounds a weight by 2^-11 of it at most (its unit roundoff). Words are precise enough
+// where that error is, in the mean square over a group's inputs, no more than twice F16's:
+//
+//   mean (512 / k)^2 <= 1
+//
+// How large the inputs are nobody knows here. All of them are taken to add as much to the products: a channel
+// of activations can be divided by any s and its weights multiplied by it, and the model is the same. Without
+// such channels the mean is near 0.1. A channel of weights that is s times larger takes log2 s bits from all
+// others in its group, one that is s times smaller from its own.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -86,6 +98,19 @@ RUNNEL_I16_INLINE ScaleI16 scale_i16(float max) noexcept {
                                      : is_finite ? 0
                                                  : bf16_nan),
           std::bit_cast<float>(has_codes ? inverse : 0)};
+}
+
+// The sum of the magnitudes of an input's codes in a panel, of which more than i16_most_sum counts as that.
+constexpr std::int32_t i16_least_sum = 512 * i8_panel_rows;
+constexpr std::int32_t i16_most_sum = std::numeric_limits<std::uint16_t>::max();
+
+// (512 / k)^2 in whole units, which add up to the same in any order; at most twice what a whole group may
+// have.
+constexpr std::int32_t i16_error_units = 1 << 14;
+RUNNEL_I16_INLINE std::int32_t error_i16(std::int32_t sum) noexcept {
+  constexpr float most = 2 * i16_group;
+  const float error = static_cast<float>(i16_least_sum) / static_cast<float>(sum), square = error * error;
+  return static_cast<std::int32_t>((square < most ? square : most) * float{i16_error_units});
 }
 
 #undef RUNNEL_I16_INLINE

@@ -89,9 +89,11 @@ constexpr size_t panel_block_cols = 512;
      for from memory meanwhile, and need not be all there. Or null */                                                  \
   X(matmul_i8,    void,   (float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,                     \
                            const quant::PanelsI8& w, const void* next))                                                \
-  /* words (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols] */       \
-  X(pack_i16_f16, void,   (const quant::MutablePanelsI16& out, const F16* w, size_t w_stride))                         \
-  X(pack_i16_bf16, void,  (const quant::MutablePanelsI16& out, const BF16* w, size_t w_stride))                        \
+  /* words (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols].       \
+     Returns whether they are precise enough in each group of each panel, and no weights but zeros are lost: an input  \
+     without codes has no others */                                                                                    \
+  X(pack_i16_f16, bool,   (const quant::MutablePanelsI16& out, const F16* w, size_t w_stride))                         \
+  X(pack_i16_bf16, bool,  (const quant::MutablePanelsI16& out, const BF16* w, size_t w_stride))                        \
   /* as quantize_i8, with i16_carry_ratio; `offsets` and `split` are not used */                                       \
   X(quantize_i16, void,   (const quant::ActivationsI16& out, const float* x, size_t x_stride, size_t n_tok))           \
   /* y[t, r] += sum_c w[r, c] x[t, first_col + c], r < w.shape.n_rows, c < w.shape.n_cols;  y: rows y_stride apart,    \

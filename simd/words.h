@@ -22,10 +22,12 @@ inline void added_up(Register& sums) noexcept {
 //   add_pairs(sum, a, b)    sum + pair_products(a, b)
 //   round_to_words(a, b)    to nearest even, in the order of the instruction: four of a, four of b, the next
 //                           four of a ...
+//   add_magnitudes(a, b)    a + |b|, at most 2^16 - 1
+//   smaller(a, b)           of numbers without sign
 
 #if defined(__AVX512BW__)
 using Words = __m512i;
-inline Words ones_of_words() noexcept { return _mm512_set1_epi16(1); }
+inline Words as_words(std::int16_t x) noexcept { return _mm512_set1_epi16(x); }
 inline Words pair_products(Words a, Words b) noexcept { return _mm512_madd_epi16(a, b); }
 inline PairSums add_pairs(PairSums sum, Words a, Words b) noexcept {
 #if defined(__AVX512VNNI__)
@@ -40,9 +42,11 @@ inline Words round_to_words(F32 a, F32 b) noexcept {
   return _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
 }
 inline F32 as_floats(Words v) noexcept { return _mm512_castsi512_ps(v); }
+inline Words add_magnitudes(Words a, Words b) noexcept { return _mm512_adds_epu16(a, _mm512_abs_epi16(b)); }
+inline Words smaller(Words a, Words b) noexcept { return _mm512_min_epu16(a, b); }
 #elif defined(__AVX2__)
 using Words = __m256i;
-inline Words ones_of_words() noexcept { return _mm256_set1_epi16(1); }
+inline Words as_words(std::int16_t x) noexcept { return _mm256_set1_epi16(x); }
 inline Words pair_products(Words a, Words b) noexcept { return _mm256_madd_epi16(a, b); }
 inline PairSums add_pairs(PairSums sum, Words a, Words b) noexcept {
 #if defined(__AVXVNNI__)
@@ -57,7 +61,18 @@ inline Words round_to_words(F32 a, F32 b) noexcept {
   return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
 }
 inline F32 as_floats(Words v) noexcept { return _mm256_castsi256_ps(v); }
+inline Words add_magnitudes(Words a, Words b) noexcept { return _mm256_adds_epu16(a, _mm256_abs_epi16(b)); }
+inline Words smaller(Words a, Words b) noexcept { return _mm256_min_epu16(a, b); }
 #endif
+
+// Without sign.
+inline std::uint16_t smallest(Words v) noexcept {
+  std::uint16_t words[2 * lanes];
+  __builtin_memcpy(words, &v, sizeof v);
+  std::uint16_t least = words[0];
+  for (const std::uint16_t word : words) least = word < least ? word : least;
+  return least;
+}
 
 }  // namespace
 }  // namespace runnel::simd

@@ -12,27 +12,11 @@ using quant::TensorType;
 using simd::panel_block_cols;
 using simd::panel_block_rows;
 
-// panel = W[row .. row + n_rows, cols].
-void pack_panel(const simd::Kernels& k, float* panel, const Linear& w, std::size_t row, std::size_t n_rows,
-                Range cols) {
-  const std::byte* const in = w.at(row, cols.begin);
-  switch (w.type->type) {
-    case TensorType::f32:
-      return k.pack_panel_f32(panel, reinterpret_cast<const float*>(in), w.n_cols, n_rows, cols.size());
-    case TensorType::f16:
-      return k.pack_panel_f16(panel, reinterpret_cast<const simd::F16*>(in), w.n_cols, n_rows, cols.size());
-    case TensorType::bf16:
-      return k.pack_panel_bf16(panel, reinterpret_cast<const simd::BF16*>(in), w.n_cols, n_rows, cols.size());
-    default:
-      return;  // multiply() lets no other type through
-  }
-}
-
 // scratch.floats = W[rows, cols].
 void pack(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, Range cols) {
   for (std::size_t r = 0; r < rows.size(); r += simd::panel_rows) {
-    const std::size_t row = rows.begin + r, n = std::min(simd::panel_rows, rows.size() - r);
-    pack_panel(k, scratch.floats.data() + r * cols.size(), w, row, n, cols);
+    const std::size_t row = rows.begin + r, end = std::min(rows.end, row + simd::panel_rows);
+    pack_float_panel(k, scratch.floats.data() + r * cols.size(), w, {row, end}, cols);
   }
 }
 
@@ -60,6 +44,21 @@ void multiply_by_blas(const simd::Kernels& k, LinearScratch& scratch, const Line
 
 std::size_t float_block_floats(std::size_t max_cols) noexcept {
   return blas_is_usable() ? blas_block_floats(max_cols) : panel_block_rows * panel_block_cols;
+}
+
+void pack_float_panel(const simd::Kernels& k, float* out, const Linear& w, Range rows, Range cols) noexcept {
+  const std::byte* const in = w.at(rows.begin, cols.begin);
+  const std::size_t n_rows = rows.size(), n_cols = cols.size();
+  switch (w.type->type) {
+    case TensorType::f32:
+      return k.pack_panel_f32(out, reinterpret_cast<const float*>(in), w.n_cols, n_rows, n_cols);
+    case TensorType::f16:
+      return k.pack_panel_f16(out, reinterpret_cast<const simd::F16*>(in), w.n_cols, n_rows, n_cols);
+    case TensorType::bf16:
+      return k.pack_panel_bf16(out, reinterpret_cast<const simd::BF16*>(in), w.n_cols, n_rows, n_cols);
+    default:
+      return;  // multiply() lets no other type through
+  }
 }
 
 SharedWork float_matmul_rows(const Linear& w, std::size_t n_threads) noexcept {

@@ -9,6 +9,10 @@ namespace runnel {
 // Numbers in the largest block of a matrix with up to max_cols columns.
 std::size_t float_block_floats(std::size_t max_cols) noexcept;
 
+// out = W[rows, cols], a panel: [cols.size(), simd::panel_rows].
+void pack_float_panel(const simd::Kernels& kernels, float* out, const Linear& w, Range rows,
+                      Range cols) noexcept;
+
 // How a team shares W's rows: a block is a piece.
 SharedWork float_matmul_rows(const Linear& w, std::size_t n_threads) noexcept;
 

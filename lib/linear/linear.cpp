@@ -49,6 +49,11 @@ bool has_floats(const WeightKinds& kinds, const simd::Kernels& k) {
 }
 bool has_words(const WeightKinds& kinds, const simd::Kernels& k) { return kinds.halves && k.prefers_i16(); }
 
+std::size_t n_floats(const WeightKinds& kinds, const simd::Kernels& k, std::size_t max_cols) {
+  return std::max(has_floats(kinds, k) ? float_block_floats(max_cols) : 0,
+                  has_words(kinds, k) ? words_panel_floats : 0);
+}
+
 // That all of W's rows are worth.
 double n_pieces_of(const Linear& w, std::size_t n_tok) {
   const double n_pieces = w.packed.codes ? static_cast<double>(w.packed.shape.n_codes()) / packed_piece_bytes
@@ -138,7 +143,7 @@ std::size_t WeightKinds::words_from(const simd::Kernels& kernels) const {
 }
 
 LinearScratch::LinearScratch(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols)
-    : floats(has_floats(kinds, kernels) ? float_block_floats(max_cols) : 0),
+    : floats(n_floats(kinds, kernels, max_cols)),
       words(has_words(kinds, kernels) ? words_block().n_codes() : 0),
       word_scales(has_words(kinds, kernels) ? words_block().n_scales() : 0),
       codes(kinds.q8_0 ? q8_0_block_codes(max_cols) : 0),
@@ -149,8 +154,8 @@ std::size_t LinearScratch::n_bytes(const WeightKinds& kinds, const simd::Kernels
   const std::size_t n_codes = kinds.q8_0 ? q8_0_block_codes(max_cols) : 0;
   const std::size_t n_words =
       has_words(kinds, kernels) ? words_block().n_codes() + words_block().n_scales() : 0;
-  return (has_floats(kinds, kernels) ? float_block_floats(max_cols) * sizeof(float) : 0) +
-         n_words * sizeof(std::int16_t) + n_codes + n_codes / quant::BlockQ8_0::size * sizeof(std::uint16_t);
+  return n_floats(kinds, kernels, max_cols) * sizeof(float) + n_words * sizeof(std::int16_t) + n_codes +
+         n_codes / quant::BlockQ8_0::size * sizeof(std::uint16_t);
 }
 
 SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const Linear*> products,
@@ -191,7 +196,7 @@ void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear
       float_matmul(kernels, scratch, linear, rows, x.rows, y, n_tok);
       break;
     case Product::words:
-      words_matmul(kernels, scratch, linear, rows, x.words, y, n_tok);
+      words_matmul(kernels, scratch, linear, rows, x, y, n_tok);
       break;
     case Product::q8_0:
       q8_0_matmul(kernels, scratch, linear, rows, next, x.int8, y, n_tok);

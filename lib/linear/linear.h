@@ -83,7 +83,7 @@ struct Input {
 struct LinearScratch {
   LinearScratch(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols);
   static std::size_t n_bytes(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols);
-  AlignedVector<float> floats;        // float_matmul.h
+  AlignedVector<float> floats;        // float_matmul.h, words_matmul.h
   AlignedVector<std::int16_t> words;  // words_matmul.h
   AlignedVector<std::uint16_t> word_scales;
   AlignedVector<std::int8_t> codes;  // q8_0_matmul.h

@@ -1,18 +1,18 @@
 #include "lib/linear/words_matmul.h"
 
+#include "lib/linear/float_matmul.h"
 #include "lib/linear/panel_blocks.h"
 
 namespace runnel {
 namespace {
 
-// panels = as many rows and columns of W as they have, from `row` and `col` on.
-void pack(const simd::Kernels& k, const quant::MutablePanelsI16& panels, const Linear& w, std::size_t row,
+// out = as many rows and columns of W as it has, from `row` and `col` on. Whether that is precise enough.
+bool pack(const simd::Kernels& k, const quant::MutablePanelsI16& out, const Linear& w, std::size_t row,
           std::size_t col) {
   const std::byte* const in = w.at(row, col);
-  if (w.type->type == quant::TensorType::f16)
-    k.pack_i16_f16(panels, reinterpret_cast<const simd::F16*>(in), w.n_cols);
-  else
-    k.pack_i16_bf16(panels, reinterpret_cast<const simd::BF16*>(in), w.n_cols);
+  return w.type->type == quant::TensorType::f16
+             ? k.pack_i16_f16(out, reinterpret_cast<const simd::F16*>(in), w.n_cols)
+             : k.pack_i16_bf16(out, reinterpret_cast<const simd::BF16*>(in), w.n_cols);
 }
 
 }  // namespace
@@ -20,13 +20,29 @@ void pack(const simd::Kernels& k, const quant::MutablePanelsI16& panels, const L
 quant::ShapeI16 words_block() noexcept { return {simd::panel_block_rows, simd::panel_block_cols}; }
 
 void words_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
-                  const quant::ActivationsI16& x, Rows y, std::size_t n_tok) noexcept {
-  std::int16_t* const codes = scratch.words.data();
-  std::uint16_t* const scales = scratch.word_scales.data();
+                  const Input& x, Rows y, std::size_t n_tok) noexcept {
   add_panel_blocks(w, rows, y, n_tok, [&](Range block, Range cols) {
-    const quant::ShapeI16 shape{block.size(), cols.size()};
-    pack(kernels, {shape, codes, scales}, w, block.begin, cols.begin);
-    kernels.matmul_i16(y.data + block.begin, y.stride, x, cols.begin, n_tok, {shape, codes, scales});
+    const quant::MutablePanelsI16 words{
+        {block.size(), cols.size()}, scratch.words.data(), scratch.word_scales.data()};
+    const auto add_words = [&](Range some) {
+      const quant::MutablePanelsI16 panels = words.rows(some.begin - block.begin, some.size());
+      kernels.matmul_i16(y.data + some.begin, y.stride, x.words, cols.begin, n_tok,
+                         {panels.shape, panels.codes, panels.scales});
+    };
+    const auto add_floats = [&](Range panel) {
+      pack_float_panel(kernels, scratch.floats.data(), w, panel, cols);
+      kernels.matmul_panels(y.data + panel.begin, y.stride, x.rows.data + cols.begin, x.rows.stride, n_tok,
+                            scratch.floats.data(), panel.size(), cols.size());
+    };
+    std::size_t begin = block.begin;  // of the panels that wait to be multiplied in words
+    for (std::size_t r = block.begin; r < block.end; r += simd::panel_rows) {
+      const Range panel{r, std::min(block.end, r + simd::panel_rows)};
+      if (pack(kernels, words.rows(r - block.begin, panel.size()), w, r, cols.begin)) continue;
+      add_words({begin, r});
+      add_floats(panel);
+      begin = panel.end;
+    }
+    add_words({begin, block.end});
   });
 }
 

@@ -58,18 +58,22 @@ struct GroupOfRows {
   }
 
   // Rows [row, row + lanes) of pair_cols columns from col on. has_empty: there may be rows without codes,
-  // which may have weights that are not finite.
+  // which may have weights that are not finite. sums: of the columns' magnitudes, in the order of
+  // round_to_words().
   template <bool has_empty>
-  void pack_square(std::int16_t* codes, size_t row, size_t col, const float* inverses) const noexcept {
+  void pack_square(std::int16_t* codes, size_t row, size_t col, const float* inverses,
+                   Words& sums) const noexcept {
     F32 square[lanes];
     RUNNEL_UNROLL for (size_t r = 0; r < lanes; ++r) {
       const F32 inverse(inverses[row + r]);
       // The next panel's, which most likely come next; nothing else tells the processor where it will go on.
       prefetch_l2(w + (panel_rows + row + r) * w_stride + col);
-      square[r] =
+      const Words words =
           has_empty && inverses[row + r] == 0.0f
-              ? F32(0.0f)
-              : as_floats(round_to_words(load(row + r, col) * inverse, load(row + r, col + lanes) * inverse));
+              ? Words{}
+              : round_to_words(load(row + r, col) * inverse, load(row + r, col + lanes) * inverse);
+      sums = add_magnitudes(sums, words);
+      square[r] = as_floats(words);
     }
     transpose(square);
     RUNNEL_UNROLL for (size_t i = 0; i < lanes; ++i) {
@@ -78,28 +82,53 @@ struct GroupOfRows {
                        sizeof square[i]);
     }
   }
+  // Returns whether the codes are precise enough.
   template <bool has_empty>
-  void pack_squares(std::int16_t* codes, const float* inverses) const noexcept {
-    for (size_t col = 0; col < quant::filled_up(n_cols(), quant::i16_block); col += pair_cols) {
-      for (size_t row = 0; row < panel_rows; row += lanes) pack_square<has_empty>(codes, row, col, inverses);
+  bool pack_squares(std::int16_t* codes, const float* inverses) const noexcept {
+    std::uint16_t sums[quant::i16_group];
+    Words least = as_words(-1);  // the largest without sign
+    for (size_t col = 0; col < n_filled_up(); col += pair_cols) {
+      Words pair_sums{};
+      for (size_t row = 0; row < panel_rows; row += lanes)
+        pack_square<has_empty>(codes, row, col, inverses, pair_sums);
+      least = smaller(least, pair_sums);
+      __builtin_memcpy(sums + col, &pair_sums, sizeof pair_sums);
     }
+    return smallest(least) >= quant::i16_least_sum || (is_precise(sums) && no_weights_are_lost(sums));
   }
 
-  void pack(std::int16_t* codes, std::uint16_t* scales) const noexcept {
+  size_t n_filled_up() const noexcept { return quant::filled_up(n_cols(), quant::i16_block); }
+
+  // Of columns that have codes.
+  bool is_precise(const std::uint16_t* sums) const noexcept {
+    std::int32_t error = 0;
+    for (size_t i = 0; i < n_filled_up(); ++i) error += sums[i] == 0 ? 0 : quant::error_i16(sums[i]);
+    return error <= static_cast<std::int32_t>(n_cols()) * quant::i16_error_units;
+  }
+  bool no_weights_are_lost(const std::uint16_t* sums) const noexcept {
+    for (size_t i = 0; i < n_filled_up(); ++i) {
+      const size_t in_pair = i % pair_cols;
+      const size_t col = i - in_pair + 2 * step_of_pair(in_pair / 2) + in_pair % 2;
+      for (size_t r = 0; sums[i] == 0 && col < n_cols() && r < n_rows(); ++r) {
+        if ((w[r * w_stride + col] & 0x7fff) != 0) return false;
+      }
+    }
+    return true;
+  }
+
+  bool pack(std::int16_t* codes, std::uint16_t* scales) const noexcept {
     float inverses[panel_rows];
     find_scales(scales, inverses);
     bool has_empty = false;
     for (const float inverse : inverses) has_empty = has_empty || inverse == 0.0f;
-    if (has_empty)
-      pack_squares<true>(codes, inverses);
-    else
-      pack_squares<false>(codes, inverses);
+    return has_empty ? pack_squares<true>(codes, inverses) : pack_squares<false>(codes, inverses);
   }
 };
 
 template <class Format>
-void pack_i16(const quant::MutablePanelsI16& out, const typename Format::Element* w,
+bool pack_i16(const quant::MutablePanelsI16& out, const typename Format::Element* w,
               size_t w_stride) noexcept {
+  bool is_precise = true;
   for (size_t r = 0; r < out.shape.n_rows; r += panel_rows) {
     const size_t n_rows = std::min(panel_rows, out.shape.n_rows - r);
     const quant::MutablePanelsI16 panel = out.rows(r, n_rows);
@@ -108,12 +137,14 @@ void pack_i16(const quant::MutablePanelsI16& out, const typename Format::Element
       const auto* const from = w + r * w_stride + col;
       std::int16_t* const codes = panel.codes + col * panel_rows;
       std::uint16_t* const scales = panel.scales + g * panel_rows;
-      if (n_rows == panel_rows && n_cols == quant::i16_group)
-        GroupOfRows<Format, true>{from, w_stride, n_rows, n_cols}.pack(codes, scales);
-      else
-        GroupOfRows<Format, false>{from, w_stride, n_rows, n_cols}.pack(codes, scales);
+      const bool is_group_precise =
+          n_rows == panel_rows && n_cols == quant::i16_group
+              ? GroupOfRows<Format, true>{from, w_stride, n_rows, n_cols}.pack(codes, scales)
+              : GroupOfRows<Format, false>{from, w_stride, n_rows, n_cols}.pack(codes, scales);
+      is_precise = is_precise && is_group_precise;
     }
   }
+  return is_precise;
 }
 
 }  // namespace

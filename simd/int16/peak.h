@@ -8,7 +8,7 @@ namespace runnel::simd {
 namespace {
 
 std::uint64_t peak_i16(size_t n) noexcept {
-  return count_products(n, ones_of_words(), [](Words sum, Words a, Words b) noexcept {
+  return count_products(n, as_words(1), [](Words sum, Words a, Words b) noexcept {
     return (Words)add_pairs((PairSums)sum, a, b);
   });
 }

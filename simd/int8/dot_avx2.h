@@ -48,7 +48,7 @@ struct Dot {
           RUNNEL_UNROLL
           for (size_t v = 0; v < panel_vecs; ++v) {
             const Words w = _mm256_xor_si256(load_i32(panels[p] + weights_at(step, v)), signs);
-            sums[t][p][v] = add_pairs(sums[t][p][v], _mm256_maddubs_epi16(magnitudes, w), ones_of_words());
+            sums[t][p][v] = add_pairs(sums[t][p][v], _mm256_maddubs_epi16(magnitudes, w), as_words(1));
           }
         }
       }

@@ -277,8 +277,43 @@ bool reads_split_i8() noexcept { return false; }
 
 // ---- words
 
+std::int32_t code_i16(const quant::PanelsI16& w, size_t r, size_t c) noexcept {
+  return w.codes[r / 16 * w.shape.panel_codes() + c / 2 * 32 + r % 16 * 2 + c % 2];
+}
+
+// Of the columns [begin, end) of a panel, a group.
+template <class T>
+bool is_precise_i16(const quant::PanelsI16& panel, const T* w, size_t w_stride, size_t begin,
+                    size_t end) noexcept {
+  std::int32_t error = 0;
+  for (size_t c = begin; c < end; ++c) {
+    std::int32_t sum = 0;
+    bool has_weights = false;
+    for (size_t r = 0; r < panel.shape.n_rows; ++r) {
+      sum += std::abs(code_i16(panel, r, c));
+      has_weights = has_weights || (w[r * w_stride + c] & 0x7fff) != 0;
+    }
+    if (sum == 0 && has_weights) return false;
+    if (sum != 0) error += quant::error_i16(std::min(sum, quant::i16_most_sum));
+  }
+  return error <= static_cast<std::int32_t>(end - begin) * quant::i16_error_units;
+}
+
+template <class T>
+bool are_precise_i16(const quant::PanelsI16& panels, const T* w, size_t w_stride) noexcept {
+  const quant::ShapeI16& shape = panels.shape;
+  for (size_t r = 0; r < shape.n_rows; r += panel_rows) {
+    const quant::PanelsI16 panel = panels.rows(r, std::min(panel_rows, shape.n_rows - r));
+    for (size_t c = 0; c < shape.n_cols; c += quant::i16_group) {
+      const size_t end = std::min(shape.n_cols, c + quant::i16_group);
+      if (!is_precise_i16(panel, w + r * w_stride, w_stride, c, end)) return false;
+    }
+  }
+  return true;
+}
+
 template <class T, float (*widen)(T)>
-void pack_i16(const quant::MutablePanelsI16& out, const T* w, size_t w_stride) noexcept {
+bool pack_i16(const quant::MutablePanelsI16& out, const T* w, size_t w_stride) noexcept {
   const quant::ShapeI16& shape = out.shape;
   std::fill_n(out.codes, shape.n_codes(), std::int16_t{0});
   std::fill_n(out.scales, shape.n_scales(), std::uint16_t{0});
@@ -299,6 +334,7 @@ void pack_i16(const quant::MutablePanelsI16& out, const T* w, size_t w_stride) n
       }
     }
   }
+  return are_precise_i16<T>({shape, out.codes, out.scales}, w, w_stride);
 }
 constexpr auto pack_i16_f16 = pack_i16<F16, quant::f16_to_f32>;
 constexpr auto pack_i16_bf16 = pack_i16<BF16, quant::bf16_to_f32>;
@@ -310,9 +346,6 @@ void quantize_i16(const quant::ActivationsI16& out, const float* x, size_t x_str
   }
 }
 
-std::int32_t code_i16(const quant::PanelsI16& w, size_t r, size_t c) noexcept {
-  return w.codes[r / 16 * w.shape.panel_codes() + c / 2 * 32 + r % 16 * 2 + c % 2];
-}
 float scale_i16(const quant::PanelsI16& w, size_t r, size_t c) noexcept {
   return quant::bf16_to_f32(w.scales[r / 16 * w.shape.panel_scales() + c / quant::i16_group * 16 + r % 16]);
 }

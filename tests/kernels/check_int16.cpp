@@ -42,16 +42,43 @@ struct Weights {
       : n_rows(rows), n_cols(cols), stride(cols + cols % 3), w(extent(rows, stride, cols)) {}
 
   template <class Fn>
-  void check(Fn fn, const char* what, Report& report) const {
+  bool check(Fn fn, const char* what, Report& report) const {
     const quant::ShapeI16 shape{n_rows, n_cols};
     Guarded<std::int16_t> codes(shape.n_codes());
     Guarded<std::uint16_t> scales(shape.n_scales());
-    fn({shape, codes.data(), scales.data()}, w.data(), stride);
+    const bool is_precise = fn({shape, codes.data(), scales.data()}, w.data(), stride);
     report.expect(codes.intact() && scales.intact(), "%s [%zu, %zu]: wrote before the panels", what, n_rows,
                   n_cols);
     for (std::size_t r = 0; r < shape.n_panels() * 16; ++r) {
       for (std::size_t c = 0; c < shape.n_blocks() * 32; ++c) check_weight(r, c, codes, scales, what, report);
     }
+    report.expect(is_precise == are_precise(codes), "%s [%zu, %zu]: is %sprecise", what, n_rows, n_cols,
+                  is_precise ? "" : "not ");
+    return is_precise;
+  }
+
+  // Whether the mean of (512 / k)^2 over each group of each panel is at most 1, k the mean magnitude of an
+  // input's codes, and no other weights than zeros are lost.
+  bool are_precise(const Guarded<std::int16_t>& codes) const {
+    const quant::ShapeI16 shape{n_rows, n_cols};
+    for (std::size_t first = 0; first < n_rows; first += 16) {
+      for (std::size_t begin = 0; begin < n_cols; begin += 128) {
+        const std::size_t end = std::min(n_cols, begin + 128);
+        double error = 0.0;
+        for (std::size_t c = begin; c < end; ++c) {
+          double sum = 0.0, weights = 0.0;
+          for (std::size_t r = first; r < std::min(n_rows, first + 16); ++r) {
+            sum += std::abs(codes[code_place(shape, r, c)]);
+            const double weight = Format::value(w[r * stride + c]);
+            weights += std::isnan(weight) ? 1.0 : std::fabs(weight);
+          }
+          if (sum == 0.0 && weights != 0.0) return false;
+          if (sum != 0.0) error += std::pow(512 * 16 / std::min(sum, 65535.0), 2);
+        }
+        if (error > static_cast<double>(end - begin)) return false;
+      }
+    }
+    return true;
   }
 
   void check_weight(std::size_t r, std::size_t c, const Guarded<std::int16_t>& codes,
@@ -86,6 +113,26 @@ float draw(Random& random, int kind) {
   }
 }
 
+// One input with weights `factor` times the others', wherever it is.
+template <class Format, class Fn>
+void check_precision(Fn fn, Report& report) {
+  Random random;
+  for (std::size_t c = 0; c < 160; ++c) {
+    const std::size_t panel = c % 2 * 16;
+    for (const float factor : {0.0f, 1e-6f, 1e-4f, 0.03f, 0.1f, 1.0f, 4.0f, 30.0f, 1e4f}) {
+      Weights<Format> weights(32, 160);
+      for (auto& w : weights.w) w = Format::make(random.uniform());
+      for (std::size_t r = panel; r < panel + 16; ++r)
+        weights.w[r * weights.stride + c] = Format::make(random.uniform() * factor);
+      const bool is_precise = weights.check(fn, "one input", report);
+      if (factor <= 1e-4f || factor == 1.0f || factor == 1e4f) {
+        report.expect(is_precise == (factor == 0.0f || factor == 1.0f), "column %zu, %g times: precise: %d",
+                      c, static_cast<double>(factor), is_precise);
+      }
+    }
+  }
+}
+
 template <class Format, class Fn>
 void check_pack(Fn fn, Report& report) {
   Random random;
@@ -107,6 +154,7 @@ void check_pack(Fn fn, Report& report) {
     weights.w[3 * weights.stride + 130] = Format::make(bad);
     weights.check(fn, "not finite", report);
   }
+  check_precision<Format>(fn, report);
 }
 
 // ---- The product.

@@ -141,6 +141,15 @@ FAULTS = [
     ("avx2 avx512", "simd/int16/pack.h", "row[c] & 0x7fff", "row[c]", "pack_i16_bf16"),  # of the negative ones
     ("avx2 avx512", "simd/int16/pack.h", "inverses[row + r] == 0.0f", "false", "pack_i16_f16"),  # numbers that are not finite
     ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows() || col >= n_cols()", "row >= n_rows()", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "least = smaller(least, pair_sums);", "least = pair_sums;", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "sums = add_magnitudes(sums, words);", "sums = words;", "pack_i16_bf16"),
+    ("avx2 avx512", "simd/int16/pack.h", "is_precise(sums) && no_weights_are_lost(sums)", "is_precise(sums)", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "2 * step_of_pair(in_pair / 2) + in_pair % 2", "in_pair", "pack_i16_bf16"),
+    ("avx2", "simd/words.h", "_mm256_adds_epu16(a,", "_mm256_add_epi16(a,", "pack_i16_f16"),
+    ("avx512", "simd/words.h", "_mm512_adds_epu16(a,", "_mm512_add_epi16(a,", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "is_precise && is_group_precise", "is_group_precise", "pack_i16_f16"),
+    ("avx2", "simd/words.h", "_mm256_abs_epi16(b)", "b", "pack_i16_f16"),
+    ("avx512", "simd/words.h", "_mm512_abs_epi16(b)", "b", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_carry_ratio", "quant::i8_carry_ratio", "quantize_i16"),
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_block * sizeof *out.codes", "quant::i16_block", "quantize_i16"),
     ("avx512", "simd/int8/quantize_vector.h", "if (++n_ < side_) return;", "if (false) return;", "quantize_vector"),

@@ -19,6 +19,13 @@ using Sizes = std::initializer_list<std::size_t>;
 struct Case {
   TensorType type;
   std::size_t n_rows, n_cols, n_tok;
+  // In the second panel an input of each 128 has weights so many times larger; its activations are as much
+  // smaller.
+  float factor = 1.0f;
+  bool is_scaled(std::size_t col) const { return col % 128 == 20; }
+  bool is_scaled(std::size_t row, std::size_t col) const {
+    return row / simd::panel_rows == 1 && is_scaled(col);
+  }
 };
 
 class Product {
@@ -27,14 +34,16 @@ class Product {
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
     weights_.resize(c.n_rows * c.n_cols);
-    for (float& w : weights_) w = normal(random);
+    for (std::size_t i = 0; i < weights_.size(); ++i)
+      weights_[i] = normal(random) * (c.is_scaled(i / c.n_cols, i % c.n_cols) ? c.factor : 1.0f);
     data_.resize(c.n_rows * quant::row_bytes(info_, c.n_cols));
     info_.encode(data_.data(), weights_.data(), weights_.size());
     info_.decode(weights_.data(), data_.data(), weights_.size());
     bias_.resize(c.n_rows);
     for (float& b : bias_) b = normal(random);
     x_.resize(c.n_tok * x_stride());
-    for (float& x : x_) x = normal(random);
+    for (std::size_t i = 0; i < x_.size(); ++i)
+      x_[i] = normal(random) / (c.is_scaled(i % x_stride()) ? c.factor : 1.0f);
     linear_.type = &info_;
     linear_.data = data_.data();
     linear_.n_rows = c.n_rows;
@@ -81,10 +90,14 @@ class Product {
 
   bool reads_int8() const { return case_.n_tok >= kinds().int8_from(); }
   bool reads_words() const { return case_.n_tok >= kinds().words_from(best_kernels()); }
+  // Words are not precise enough for panels with extreme inputs.
+  bool multiplies_words(std::size_t row) const {
+    return reads_words() && (case_.factor == 1.0f || row / simd::panel_rows != 1);
+  }
   // That activations are rounded to at most, between zero and the largest.
-  double steps() const {
+  double steps(std::size_t row) const {
     if (reads_int8()) return 127;
-    if (reads_words()) return quant::i16_most;
+    if (multiplies_words(row)) return quant::i16_most;
     return case_.type == quant::TensorType::q8_0 ? simd::factor_steps
                                                  : std::numeric_limits<double>::infinity();
   }
@@ -105,7 +118,7 @@ class Product {
         }
         // Weights in words have 13 bits below a power of two that is at most twice the largest of them.
         const double rounding =
-            max / steps() / 2 * weights + (reads_words() ? max_weight * 0x1p-13 * inputs : 0.0);
+            max / steps(r) / 2 * weights + (multiplies_words(r) ? max_weight * 0x1p-13 * inputs : 0.0);
         const double exact = 0.5 * sum + static_cast<double>(bias_[r]);
         ASSERT_NEAR(static_cast<double>(y[t * y_stride() + r]), exact,
                     1e-7 * static_cast<double>(case_.n_cols) * mass + 0.5 * rounding + 1e-6)
@@ -192,6 +205,25 @@ TEST(Linear, ColumnsThatFillNoBlock) {
       const std::vector<float> y = product.run(1);
       product.expect_right(y);
       EXPECT_TRUE(same_bits(y, product.run(3)));
+    }
+  }
+}
+
+// Of weights that words would leave no bits of.
+TEST(Linear, ExtremeInputsAreMultipliedPrecisely) {
+  for (const TensorType type : {TensorType::f16, TensorType::bf16}) {
+    for (const float factor : {1e4f, 1e-4f}) {
+      for (const std::size_t n_rows : Sizes{20, 47, 400}) {
+        for (const std::size_t n_cols : Sizes{32, 544, 1037}) {
+          SCOPED_TRACE(testing::Message() << quant::type_info(type).name << ", " << n_rows << " rows, "
+                                          << n_cols << " columns, factor " << factor);
+          const Product product({type, n_rows, n_cols, 23, factor});
+          const std::vector<float> y = product.run(1);
+          product.expect_right(y);
+          EXPECT_TRUE(same_bits(y, product.run(2))) << "two threads have other bits";
+          EXPECT_TRUE(same_bits(y, product.run(5))) << "five threads have other bits";
+        }
+      }
     }
   }
 }
