@@ -17,13 +17,13 @@
 // Not every matrix is that good for. A weight is off by half its scale at most; with k the mean magnitude of
 // an input's codes in a panel, what the input adds to a product is off by 1 / (2 k) of what it adds on
 // average. F16 itself rounds a weight by 2^-11 of it at most (its unit roundoff). Words are precise enough
-// where that error is, in the mean square over a group's inputs, no more than twice F16's:
+// where that error is, in the mean square over a group's inputs, no more than four times F16's:
 //
-//   mean (512 / k)^2 <= 1
+//   mean (256 / k)^2 <= 1
 //
 // How large the inputs are nobody knows here. All of them are taken to add as much to the products: a channel
 // of activations can be divided by any s and its weights multiplied by it, and the model is the same. Without
-// such channels the mean is near 0.1. A channel of weights that is s times larger takes log2 s bits from all
+// such channels the mean is near 0.03. A channel of weights that is s times larger takes log2 s bits from all
 // others in its group, one that is s times smaller from its own.
 #pragma once
 #include <bit>
@@ -100,11 +100,13 @@ RUNNEL_I16_INLINE ScaleI16 scale_i16(float max) noexcept {
           std::bit_cast<float>(has_codes ? inverse : 0)};
 }
 
-// The sum of the magnitudes of an input's codes in a panel, of which more than i16_most_sum counts as that.
-constexpr std::int32_t i16_least_sum = 512 * i8_panel_rows;
+// The rows of a panel from which k is known: every second. The sum of the magnitudes of an input's codes in
+// them, of which more than i16_most_sum counts as that.
+constexpr std::size_t i16_sum_step = 2;
+constexpr std::int32_t i16_least_sum = 256 * i8_panel_rows / i16_sum_step;
 constexpr std::int32_t i16_most_sum = std::numeric_limits<std::uint16_t>::max();
 
-// (512 / k)^2 in whole units, which add up to the same in any order; at most twice what a whole group may
+// (256 / k)^2 in whole units, which add up to the same in any order; at most twice what a whole group may
 // have.
 constexpr std::int32_t i16_error_units = 1 << 14;
 RUNNEL_I16_INLINE std::int32_t error_i16(std::int32_t sum) noexcept {

@@ -58,8 +58,8 @@ struct GroupOfRows {
   }
 
   // Rows [row, row + lanes) of pair_cols columns from col on. has_empty: there may be rows without codes,
-  // which may have weights that are not finite. sums: of the columns' magnitudes, in the order of
-  // round_to_words().
+  // which may have weights that are not finite. sums: of the columns' magnitudes in the rows that are looked
+  // at, in the order of round_to_words().
   template <bool has_empty>
   void pack_square(std::int16_t* codes, size_t row, size_t col, const float* inverses,
                    Words& sums) const noexcept {
@@ -72,7 +72,7 @@ struct GroupOfRows {
           has_empty && inverses[row + r] == 0.0f
               ? Words{}
               : round_to_words(load(row + r, col) * inverse, load(row + r, col + lanes) * inverse);
-      sums = add_magnitudes(sums, words);
+      if (r % quant::i16_sum_step == 0) sums = add_magnitudes(sums, words);
       square[r] = as_floats(words);
     }
     transpose(square);
@@ -109,7 +109,7 @@ struct GroupOfRows {
     for (size_t i = 0; i < n_filled_up(); ++i) {
       const size_t in_pair = i % pair_cols;
       const size_t col = i - in_pair + 2 * step_of_pair(in_pair / 2) + in_pair % 2;
-      for (size_t r = 0; sums[i] == 0 && col < n_cols() && r < n_rows(); ++r) {
+      for (size_t r = 0; sums[i] == 0 && col < n_cols() && r < n_rows(); r += quant::i16_sum_step) {
         if ((w[r * w_stride + col] & 0x7fff) != 0) return false;
       }
     }

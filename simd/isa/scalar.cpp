@@ -289,7 +289,7 @@ bool is_precise_i16(const quant::PanelsI16& panel, const T* w, size_t w_stride, 
   for (size_t c = begin; c < end; ++c) {
     std::int32_t sum = 0;
     bool has_weights = false;
-    for (size_t r = 0; r < panel.shape.n_rows; ++r) {
+    for (size_t r = 0; r < panel.shape.n_rows; r += quant::i16_sum_step) {
       sum += std::abs(code_i16(panel, r, c));
       has_weights = has_weights || (w[r * w_stride + c] & 0x7fff) != 0;
     }

@@ -57,8 +57,8 @@ struct Weights {
     return is_precise;
   }
 
-  // Whether the mean of (512 / k)^2 over each group of each panel is at most 1, k the mean magnitude of an
-  // input's codes, and no other weights than zeros are lost.
+  // Whether the mean of (256 / k)^2 over each group of each panel is at most 1, k the mean magnitude of an
+  // input's codes in every second row, and no other weights than zeros are lost there.
   bool are_precise(const Guarded<std::int16_t>& codes) const {
     const quant::ShapeI16 shape{n_rows, n_cols};
     for (std::size_t first = 0; first < n_rows; first += 16) {
@@ -67,13 +67,13 @@ struct Weights {
         double error = 0.0;
         for (std::size_t c = begin; c < end; ++c) {
           double sum = 0.0, weights = 0.0;
-          for (std::size_t r = first; r < std::min(n_rows, first + 16); ++r) {
+          for (std::size_t r = first; r < std::min(n_rows, first + 16); r += 2) {
             sum += std::abs(codes[code_place(shape, r, c)]);
             const double weight = Format::value(w[r * stride + c]);
             weights += std::isnan(weight) ? 1.0 : std::fabs(weight);
           }
           if (sum == 0.0 && weights != 0.0) return false;
-          if (sum != 0.0) error += std::pow(512 * 16 / std::min(sum, 65535.0), 2);
+          if (sum != 0.0) error += std::pow(256 * 8 / std::min(sum, 65535.0), 2);
         }
         if (error > static_cast<double>(end - begin)) return false;
       }
