@@ -4,8 +4,6 @@
 #include <cmath>
 #include <new>
 
-#include "quant/float16.h"
-
 namespace runnel {
 namespace {
 
@@ -38,9 +36,15 @@ std::int64_t native_window(const Layer& layer) {
 // Slots in whole blocks of keys.
 std::size_t padded(std::size_t n_slots) { return filled_up(n_slots, simd::block_keys); }
 
-// A model that computes in bf16 may have values beyond what f16 holds: they become its largest. What is not
-// finite stays so, for weights are damaged then.
-float within_f16(float x) { return std::isfinite(x) ? std::clamp(x, -quant::f16_max, quant::f16_max) : x; }
+// A model that computes in bf16 may have values beyond what f16 holds, which are infinite in it: they become
+// its largest. What is not finite in x stays so, for weights are damaged then.
+void keep_finite(simd::F16* halves, const float* x, std::size_t n) {
+  constexpr simd::F16 magnitude = 0x7fff, infinity = 0x7c00;
+  unsigned n_infinite = 0;
+  for (std::size_t i = 0; i < n; ++i) n_infinite += (halves[i] & magnitude) == infinity ? 1 : 0;
+  for (std::size_t i = 0; n_infinite > 0 && i < n; ++i)
+    if ((halves[i] & magnitude) == infinity && std::isfinite(x[i])) --halves[i];  // the next one towards 0
+}
 
 template <class T>
 void spread(T* to, std::size_t stride, const T* from, std::size_t n) {
@@ -87,12 +91,11 @@ void KvCache::Store::put(const simd::Kernels& kernels, std::byte* data, std::siz
       spread(reinterpret_cast<float*>(to), stride(), x, width);
       break;
     case CacheType::f16: {
-      std::array<float, 64> held;
-      std::array<simd::F16, held.size()> part;
+      std::array<simd::F16, 64> part;
       for (std::size_t i = 0; i < width; i += part.size()) {
         const std::size_t n = std::min(part.size(), width - i);
-        std::transform(x + i, x + i + n, held.begin(), within_f16);
-        kernels.f32_to_f16(part.data(), held.data(), n);
+        kernels.f32_to_f16(part.data(), x + i, n);
+        keep_finite(part.data(), x + i, n);
         spread(reinterpret_cast<simd::F16*>(to) + i * stride(), stride(), part.data(), n);
       }
       break;
