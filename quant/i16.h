@@ -101,10 +101,10 @@ RUNNEL_I16_INLINE ScaleI16 scale_i16(float max) noexcept {
 }
 
 // The rows of a panel from which k is known: every second. The sum of the magnitudes of an input's codes in
-// them, of which more than i16_most_sum counts as that.
+// them has 16 bits.
 constexpr std::size_t i16_sum_step = 2;
 constexpr std::int32_t i16_least_sum = 256 * i8_panel_rows / i16_sum_step;
-constexpr std::int32_t i16_most_sum = std::numeric_limits<std::uint16_t>::max();
+static_assert(i16_most * i8_panel_rows / i16_sum_step <= std::numeric_limits<std::uint16_t>::max());
 
 // (256 / k)^2 in whole units, which add up to the same in any order; at most twice what a whole group may
 // have.

@@ -22,7 +22,7 @@ inline void added_up(Register& sums) noexcept {
 //   add_pairs(sum, a, b)    sum + pair_products(a, b)
 //   round_to_words(a, b)    to nearest even, in the order of the instruction: four of a, four of b, the next
 //                           four of a ...
-//   add_magnitudes(a, b)    a + |b|, at most 2^16 - 1
+//   add_magnitudes(a, b)    a + |b|, without sign
 //   smaller(a, b)           of numbers without sign
 
 #if defined(__AVX512BW__)
@@ -42,7 +42,7 @@ inline Words round_to_words(F32 a, F32 b) noexcept {
   return _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
 }
 inline F32 as_floats(Words v) noexcept { return _mm512_castsi512_ps(v); }
-inline Words add_magnitudes(Words a, Words b) noexcept { return _mm512_adds_epu16(a, _mm512_abs_epi16(b)); }
+inline Words add_magnitudes(Words a, Words b) noexcept { return _mm512_add_epi16(a, _mm512_abs_epi16(b)); }
 inline Words smaller(Words a, Words b) noexcept { return _mm512_min_epu16(a, b); }
 #elif defined(__AVX2__)
 using Words = __m256i;
@@ -61,7 +61,7 @@ inline Words round_to_words(F32 a, F32 b) noexcept {
   return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
 }
 inline F32 as_floats(Words v) noexcept { return _mm256_castsi256_ps(v); }
-inline Words add_magnitudes(Words a, Words b) noexcept { return _mm256_adds_epu16(a, _mm256_abs_epi16(b)); }
+inline Words add_magnitudes(Words a, Words b) noexcept { return _mm256_add_epi16(a, _mm256_abs_epi16(b)); }
 inline Words smaller(Words a, Words b) noexcept { return _mm256_min_epu16(a, b); }
 #endif
 

@@ -294,7 +294,7 @@ bool is_precise_i16(const quant::PanelsI16& panel, const T* w, size_t w_stride, 
       has_weights = has_weights || (w[r * w_stride + c] & 0x7fff) != 0;
     }
     if (sum == 0 && has_weights) return false;
-    if (sum != 0) error += quant::error_i16(std::min(sum, quant::i16_most_sum));
+    if (sum != 0) error += quant::error_i16(sum);
   }
   return error <= static_cast<std::int32_t>(end - begin) * quant::i16_error_units;
 }
