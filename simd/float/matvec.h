@@ -20,16 +20,14 @@ inline void dot_rows(float* y, size_t y_stride, size_t apart, const typename For
   RowSums sums[n_tok];
   for (RowSums& token : sums) clear(token);
   const auto add = [&](size_t c, size_t chain, auto load_weights, auto load_inputs) {
-    F32 weights[n_rows];
+    F32 inputs[n_tok];
+    RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) inputs[t] = load_inputs(x + t * x_stride + c);
     RUNNEL_UNROLL for (size_t r = 0; r < n_rows; ++r) {
       const auto* const p = w + r * apart * n_cols + c;
       if (ahead != 0 && chain == 0) prefetch(p, ahead / sizeof *p);
-      weights[r] = load_weights(p);
-    }
-    RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) {
-      const F32 inputs = load_inputs(x + t * x_stride + c);
-      RUNNEL_UNROLL for (size_t r = 0; r < n_rows; ++r) sums[t][r][chain] =
-          fmadd(weights[r], inputs, sums[t][r][chain]);
+      const F32 weights = load_weights(p);
+      RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) sums[t][r][chain] =
+          fmadd(weights, inputs[t], sums[t][r][chain]);
     }
   };
   const auto add_whole = [&](size_t c, size_t chain) { add(c, chain, Format::load, load); };
