@@ -50,7 +50,8 @@ struct Weights {
     report.expect(codes.intact() && scales.intact(), "%s [%zu, %zu]: wrote before the panels", what, n_rows,
                   n_cols);
     for (std::size_t r = 0; r < shape.n_panels() * 16; ++r) {
-      for (std::size_t c = 0; c < shape.n_blocks() * 32; ++c) check_weight(r, c, codes, scales, what, report);
+      for (std::size_t group = 0; group < shape.n_groups(); ++group)
+        check_group(r, group * 128, codes, scales, what, report);
     }
     report.expect(is_precise == are_precise(codes), "%s [%zu, %zu]: is %sprecise", what, n_rows, n_cols,
                   is_precise ? "" : "not ");
@@ -81,22 +82,24 @@ struct Weights {
     return true;
   }
 
-  void check_weight(std::size_t r, std::size_t c, const Guarded<std::int16_t>& codes,
-                    const Guarded<std::uint16_t>& scales, const char* what, Report& report) const {
+  // Of row r from column `begin` on, and what only fills up.
+  void check_group(std::size_t r, std::size_t begin, const Guarded<std::int16_t>& codes,
+                   const Guarded<std::uint16_t>& scales, const char* what, Report& report) const {
     const quant::ShapeI16 shape{n_rows, n_cols};
-    const std::size_t group = c / 128 * 128;
     const double scale =
-        r < n_rows ? expected_scale<Format>(w.data() + r * stride, group, std::min(n_cols, group + 128))
+        r < n_rows ? expected_scale<Format>(w.data() + r * stride, begin, std::min(n_cols, begin + 128))
                    : 0.0;
-    const auto got = static_cast<double>(quant::bf16_to_f32(scales[scale_place(shape, r, c)]));
+    const auto got = static_cast<double>(quant::bf16_to_f32(scales[scale_place(shape, r, begin)]));
     report.expect(got == scale || (std::isnan(got) && std::isnan(scale)),
-                  "%s [%zu, %zu]: scale of row %zu column %zu", what, n_rows, n_cols, r, c);
-    const bool has_code = c < n_cols && scale > 0.0;  // NaN is not
-    const double expected = has_code ? std::nearbyint(Format::value(w[r * stride + c]) / scale) : 0.0;
-    const int code = codes[code_place(shape, r, c)];
-    report.expect(code == expected, "%s [%zu, %zu]: code of row %zu column %zu is %d, not %g", what, n_rows,
-                  n_cols, r, c, code, expected);
-    report.expect(std::abs(code) <= quant::i16_most, "%s: code %d", what, code);
+                  "%s [%zu, %zu]: scale of row %zu column %zu", what, n_rows, n_cols, r, begin);
+    for (std::size_t c = begin; c < std::min(shape.n_blocks() * 32, begin + 128); ++c) {
+      const bool has_code = c < n_cols && scale > 0.0;  // NaN is not
+      const double expected = has_code ? std::nearbyint(Format::value(w[r * stride + c]) / scale) : 0.0;
+      const int code = codes[code_place(shape, r, c)];
+      report.expect(code == expected, "%s [%zu, %zu]: code of row %zu column %zu is %d, not %g", what, n_rows,
+                    n_cols, r, c, code, expected);
+      report.expect(std::abs(code) <= quant::i16_most, "%s: code %d", what, code);
+    }
   }
 };
 

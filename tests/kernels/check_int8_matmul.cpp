@@ -152,14 +152,23 @@ float expected(const Operands& o, std::size_t t, std::size_t r) {
 double exact(const Operands& o, std::size_t t, std::size_t r, double* mass) {
   const quant::ActivationsI8 x = o.x.tokens(t);
   double sum = 0.0;
-  const auto add = [&](double x_value, std::size_t c) {
-    const double product = x_value * static_cast<double>(o.scale(r, c)) * o.code(r, c);
-    sum += product;
-    *mass += std::fabs(product);
+  const auto add = [&](double dot, double magnitude, double scale) {
+    sum += dot * scale;
+    *mass += magnitude * std::fabs(scale);
   };
-  for (std::size_t c = 0; c < x.n_cols; ++c) add(static_cast<double>(o.x_scale(t, c)) * o.x_code(t, c), c);
-  for (std::uint32_t i = 0; i < *x.n_carried; ++i)
-    add(static_cast<double>(x.carried[i].value), x.carried[i].index);
+  for (std::size_t begin = 0; begin < x.n_cols; begin += 32) {
+    int dot = 0, magnitude = 0;
+    for (std::size_t c = begin; c < std::min(x.n_cols, begin + 32); ++c) {
+      const int product = o.code(r, c) * o.x_code(t, c);
+      dot += product;
+      magnitude += std::abs(product);
+    }
+    add(dot, magnitude, static_cast<double>(o.x_scale(t, begin)) * static_cast<double>(o.scale(r, begin)));
+  }
+  for (std::uint32_t i = 0; i < *x.n_carried; ++i) {
+    const double product = static_cast<double>(x.carried[i].value) * o.code(r, x.carried[i].index);
+    add(product, std::fabs(product), static_cast<double>(o.scale(r, x.carried[i].index)));
+  }
   return sum;
 }
 
