@@ -123,7 +123,7 @@ class Generate(e2e.TestCase):
         self.assertEqual(process.returncode, 130, notes)
         self.assertIn(b"stopped", notes)
         self.assertGreater(len(text), 4000)
-        self.assertTrue(self.succeed(*flags, "-n", len(text)).out.startswith(text[:-1]))
+        self.assertTrue(self.succeed(*flags, "-n", len(text) // 2).out.startswith(text[:-1]))
 
     def test_ctrl_c_twice_while_the_reader_waits(self):
         with self.stuck("generate", e2e.DEMO, "-p", "It was", "-n", -1) as process:

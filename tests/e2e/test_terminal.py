@@ -172,7 +172,7 @@ class TerminalInterrupt(e2e.TestCase):
         self.assertTrue(terminal.seen.endswith(b"\r\x1b[K"), terminal.seen)
 
     def test_no_bar_where_it_cannot_be_erased(self):
-        terminal = Terminal(self.folder, "bench", str(e2e.DEMO), "--repeat", "60", "-n", "0", "-t", "1", term="dumb")
+        terminal = Terminal(self.folder, "bench", str(e2e.DEMO), "--repeat", "20", "-n", "0", "-t", "1", term="dumb")
         self.addCleanup(terminal.close)
         self.assertEqual(terminal.exit_code(), 0)
         self.assertNotIn(b"\x1b", terminal.seen)
@@ -296,11 +296,11 @@ class TerminalChat(e2e.TestCase):
     def test_a_pin_that_is_stopped_stays(self):
         session, talk = self.folder / "long.session", self.folder / "talk.txt"
         flags = ("--session", str(session), "--window", "40000", "-t", "1")
-        self.succeed("chat", *flags, "-n", 1, stdin=b"Where would you like to eat? " * 2000 + b"\n")
+        self.succeed("chat", *flags, "-n", 1, stdin=b"Where would you like to eat? " * 800 + b"\n")
         terminal = self.start(*flags, "--transcript", str(talk))
         terminal.type("/pin My name is Ann.\n")
         terminal.expect("\n")
-        time.sleep(0.5)
+        time.sleep(0.2)
         terminal.type(CTRL_C)
         terminal.expect("the text is pinned, and the conversation is empty")
         terminal.expect(PROMPT)
