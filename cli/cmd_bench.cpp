@@ -41,7 +41,7 @@ struct Opened {
 
 Opened open_and_time(const BenchOptions& options, const runnel_config* config) {
   using Clock = std::chrono::steady_clock;
-  const bool synthetic = options.synthetic.shape_option->count() > 0;
+  const bool synthetic = was_given(options.synthetic.shape_option);
   const std::string path = synthetic ? "" : model_or_bundled(options.model);
   const Clock::time_point start = Clock::now();
   Model model = synthetic ? make_model(options.synthetic, config) : open_model(path, config);
@@ -68,7 +68,7 @@ Json bench_report(const BenchOptions& options) {
                  {"isa", isa_name(runnel_config_get(config.get(), "isa"))},
                  {"blas_core", runnel_blas_core()},
                  {"model", opened.name},
-                 {"synthetic", options.synthetic.shape_option->count() > 0},
+                 {"synthetic", was_given(options.synthetic.shape_option)},
                  {"architecture", runnel_model_architecture(model)},
                  {"type", weight_type(model)},
                  {"n_parameters", runnel_model_fact(model, RUNNEL_N_PARAMETERS)},
@@ -130,14 +130,6 @@ int run_bench(const BenchOptions& options) {
   return exit_ok;
 }
 
-std::string check_thread_list(const std::string& text) {
-  const CLI::Validator check_one = whole_number(1, 1024);
-  for (const std::string& piece : CLI::detail::split(text, ',')) {
-    if (std::string problem = check_one(piece); !problem.empty()) return problem;
-  }
-  return "";
-}
-
 }  // namespace
 
 void add_bench(CLI::App& app, Run& run) {
@@ -147,9 +139,9 @@ void add_bench(CLI::App& app, Run& run) {
       add_command(app, "bench", "Measure speed, beside what the machine can do at best", examples);
   add_optional_model(command, options->model);
   options->synthetic.add_to(command);
-  options->synthetic.shape_option->excludes("MODEL");
-  options->synthetic.type_option->needs(options->synthetic.shape_option);
-  options->synthetic.seed_option->needs(options->synthetic.shape_option);
+  exclude(options->synthetic.shape_option, {"MODEL"});
+  need(options->synthetic.type_option, "--shape");
+  need(options->synthetic.seed_option, "--shape");
   const auto add = [&](const char* names, std::int64_t& value, std::int64_t least, const std::string& help) {
     add_count(command, names, value, least, 1 << 24, help + "; default " + std::to_string(value));
   };
@@ -158,19 +150,11 @@ void add_bench(CLI::App& app, Run& run) {
   add("--depth", plan.depth, 0, "decode with a full window of so many tokens too");
   add("--repeat", plan.n_repeat, 1, "passes that count, of each part");
   plan.threads = {runnel_default_threads()};
-  const auto store_threads = [&plan](const std::vector<std::string>& given) {
-    plan.threads = parse_tokens(given.back());
-    return true;
-  };
-  command
-      .add_option("-t,--threads", store_threads,
-                  "numbers of threads, as in 1,2; default " + std::to_string(plan.threads[0]))
-      ->type_name("LIST")
-      ->expected(1)
-      ->check(CLI::Validator(check_thread_list, ""));
-  command.add_flag("--json", options->json, "one JSON object");
+  add_counts(command, "-t,--threads", plan.threads, 1, 1024,
+             "numbers of threads, as in 1,2; default " + std::to_string(plan.threads[0]));
+  add_flag(command, "--json", options->json, "one JSON object");
   options->settings.add_to(command, {"int8", "isa", "sinks", "batch", "cache"});
-  command.callback([options, &run] { run = [options] { return run_bench(*options); }; });
+  on_command(command, run, [options] { return run_bench(*options); });
 }
 
 }  // namespace cli

@@ -284,25 +284,21 @@ void add_chat(CLI::App& app, Run& run) {
   ConversationOptions& conversation = options->conversation;
   CLI::App& command = add_command(app, "chat", "Talk to a model", examples + known_forms());
   add_optional_model(command, conversation.model_path);
-  command.add_option("-s,--system", conversation.system, "what the model is told before the conversation")
-      ->type_name("TEXT");
+  add_text(command, "-s,--system", conversation.system, "TEXT",
+           "what the model is told before the conversation");
   add_count(command, "-n,--n-tokens", conversation.n_tokens, -1, most_tokens,
             "most tokens of an answer; -1: until the model ends it; default -1");
-  command.add_flag("--forever", conversation.for_ever,
-                   "after an answer the model goes on by itself until Ctrl-C; with --greedy or a low --temp "
-                   "it may fall into a loop, which --frequency-penalty 0.2 --penalty-window 512 prevents");
-  command
-      .add_option("--session", conversation.session_path,
-                  "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the "
-                  "end of the input, a closed window); made where there is none")
-      ->type_name("FILE")
-      ->check(named());
-  command.add_option("--transcript", conversation.transcript_path, "a text file to append what is said to")
-      ->type_name("FILE")
-      ->check(named());
-  command.add_flag("-q,--quiet", options->quiet, "no status line after an answer");
+  add_flag(command, "--forever", conversation.for_ever,
+           "after an answer the model goes on by itself until Ctrl-C; with --greedy or a low --temp it may "
+           "fall into a loop, which --frequency-penalty 0.2 --penalty-window 512 prevents");
+  add_file(command, "--session", conversation.session_path, "FILE",
+           "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the end "
+           "of the input, a closed window); made where there is none");
+  add_file(command, "--transcript", conversation.transcript_path, "FILE",
+           "a text file to append what is said to");
+  add_flag(command, "-q,--quiet", options->quiet, "no status line after an answer");
   options->settings.add_to(command, SettingOptions::Which::chat);
-  command.callback([options, &run] { run = [options] { return run_chat(*options); }; });
+  on_command(command, run, [options] { return run_chat(*options); });
 }
 
 }  // namespace cli

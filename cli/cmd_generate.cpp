@@ -127,11 +127,11 @@ void add_generate(CLI::App& app, Run& run) {
   add_count(command, "-n,--n-tokens", options->n_tokens, -1, most_tokens,
             "tokens to generate; -1: without end; default 256");
   options->tokens.add_to(command);
-  command.add_flag("-q,--quiet", options->quiet, "no statistics on standard error");
-  command.add_flag("--json", options->json,
-                   "one JSON object at the end: prompt, text, finish, counts, rates");
+  add_flag(command, "-q,--quiet", options->quiet, "no statistics on standard error");
+  add_flag(command, "--json", options->json,
+           "one JSON object at the end: prompt, text, finish, counts, rates");
   options->settings.add_to(command, SettingOptions::Which::generation);
-  command.callback([options, &run] { run = [options] { return run_generate(*options); }; });
+  on_command(command, run, [options] { return run_generate(*options); });
 }
 
 }  // namespace cli

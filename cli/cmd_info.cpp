@@ -249,10 +249,10 @@ void add_info(CLI::App& app, Run& run) {
   const auto options = std::make_shared<InfoOptions>();
   CLI::App& command = add_command(app, "info", "Show what a model file holds and what it needs", examples);
   add_optional_model(command, options->model);
-  command.add_flag("--all", options->all, "every metadata key and tensor too");
-  command.add_flag("--json", options->json, "one JSON object");
+  add_flag(command, "--all", options->all, "every metadata key and tensor too");
+  add_flag(command, "--json", options->json, "one JSON object");
   options->settings.add_to(command, SettingOptions::Which::evaluation);
-  command.callback([options, &run] { run = [options] { return run_info(*options); }; });
+  on_command(command, run, [options] { return run_info(*options); });
 }
 
 }  // namespace cli

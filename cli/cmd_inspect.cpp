@@ -65,7 +65,7 @@ Result inspect(const InspectOptions& options) {
   // Nothing leaves the window.
   if (!options.settings.given("window"))
     set_setting(config.get(), "window", std::to_string(options.max_tokens));
-  const bool has_text = options.text.text_option->count() > 0 || options.text.file_option->count() > 0;
+  const bool has_text = options.text.given();
   const std::string text = has_text || !options.model.empty() ? options.text.read() : own_text;
   const std::string path = model_or_bundled(options.model);
   Result result{open_model(path, config.get()), {}, nullptr, 0, 0, {}, {}};
@@ -277,22 +277,18 @@ void add_inspect(CLI::App& app, Run& run) {
       app, "inspect", "Show a model's massive activations, attention sinks and int8 errors", examples);
   add_optional_model(command, options->model);
   options->text.add_to(command, "the text to read");
-  command.add_option("--svg", options->svg_folder, "draw pictures into this folder")
-      ->type_name("FOLDER")
-      ->check(named());
+  add_file(command, "--svg", options->svg_folder, "FOLDER", "draw pictures into this folder");
   add_count(command, "--max-tokens", options->max_tokens, 2, 1 << 20,
             "read only so many tokens of the text; default 512");
-  command
-      .add_option("--ratio", options->ratio, "how many times the median stands out, 2 or more; default 30")
-      ->check(number(2, 1e9))
-      ->type_name("R");
-  command.add_flag("--json", options->json, "all figures, for a script");
+  add_number(command, "--ratio", options->ratio, 2, 1e9,
+             "how many times the median stands out, 2 or more; default 30");
+  add_flag(command, "--json", options->json, "all figures, for a script");
   // One token is the sink and nothing is rounded, unless that is asked for.
   options->settings.set_default("sinks", "1");
   options->settings.set_default("cache", "f32");
   options->settings.tell_default("window", "--max-tokens");
   options->settings.add_to(command, SettingOptions::Which::evaluation);
-  command.callback([options, &run] { run = [options] { return run_inspect(*options); }; });
+  on_command(command, run, [options] { return run_inspect(*options); });
 }
 
 }  // namespace cli

@@ -64,17 +64,12 @@ void add_logits(CLI::App& app, Run& run) {
   const auto options = std::make_shared<LogitsOptions>();
   CLI::App& command = add_command(app, "logits", "Write the logits of a list of tokens to a file", examples);
   add_model(command, options->model);
-  command.add_option("--tokens", options->tokens, "token ids, separated by commas")
-      ->type_name("IDS")
-      ->required();
-  command.add_option("--out", options->out, "the file to write")
-      ->type_name("FILE")
-      ->check(named())
-      ->required();
-  command.add_flag("--step", options->step, "read token by token instead of in batches");
+  require(add_text(command, "--tokens", options->tokens, "IDS", "token ids, separated by commas"));
+  require(add_file(command, "--out", options->out, "FILE", "the file to write"));
+  add_flag(command, "--step", options->step, "read token by token instead of in batches");
   options->settings.set_default("cache", "f32");  // for comparison nothing is rounded that need not be
   options->settings.add_to(command, SettingOptions::Which::evaluation);
-  command.callback([options, &run] { run = [options] { return run_logits(*options); }; });
+  on_command(command, run, [options] { return run_logits(*options); });
 }
 
 }  // namespace cli

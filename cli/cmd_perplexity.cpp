@@ -240,29 +240,22 @@ int run_perplexity(const PerplexityOptions& options) {
 
 // --stream, --compare and what goes with them: neither is in chunks.
 void add_stream_options(CLI::App& command, PerplexityOptions& options) {
-  const auto add_mode = [&](const char* name, bool& chosen, const char* help) {
-    return command.add_flag(name, chosen, help)
-        ->excludes("--chunk")
-        ->excludes("--chunks")
-        ->excludes("--score-from");
-  };
   CLI::Option* stream =
-      add_mode("--stream", options.stream, "one pass through the cache of sinks and window");
-  CLI::Option* compare = add_mode("--compare", options.compare,
+      add_flag(command, "--stream", options.stream, "one pass through the cache of sinks and window");
+  exclude(stream, {"--chunk", "--chunks", "--score-from"});
+  CLI::Option* compare = add_flag(command, "--compare", options.compare,
                                   "the stream with some numbers of sinks beside recomputing its window");
-  compare->excludes(stream);
+  exclude(compare, {"--chunk", "--chunks", "--score-from", "--stream"});
   add_count(command, "--tokens", options.n_stream, 2, 1'000'000'000'000,
             "tokens to stream; the text starts over when it ends; default the text once, with --compare "
             "its first 8192");
-  command.add_flag("--latency", options.latency, "with --stream: read tokens one by one and time each")
-      ->needs(stream);
-  add_count(command, "--every", options.every, 1, 1 << 24,
-            "with --compare: recompute the window for every N-th token and score only that; default 8")
-      ->needs(compare);
-  command.add_option("--svg", options.svg, "with --compare: draw the lines into this file")
-      ->type_name("FILE")
-      ->check(named())
-      ->needs(compare);
+  need(add_flag(command, "--latency", options.latency, "with --stream: read tokens one by one and time each"),
+       "--stream");
+  need(add_count(command, "--every", options.every, 1, 1 << 24,
+                 "with --compare: recompute the window for every N-th token and score only that; default 8"),
+       "--compare");
+  need(add_file(command, "--svg", options.svg, "FILE", "with --compare: draw the lines into this file"),
+       "--compare");
 }
 
 }  // namespace
@@ -272,8 +265,8 @@ void add_perplexity(CLI::App& app, Run& run) {
   CLI::App& command = add_command(app, "perplexity", "Measure how well a model predicts a text", examples);
   add_model(command, options->model);
   options->text.add_to(command, "the text");
-  command.add_flag("--parse-special", options->parse_special,
-                   "special tokens spelled in the text, as <|end|>, are those tokens");
+  add_flag(command, "--parse-special", options->parse_special,
+           "special tokens spelled in the text, as <|end|>, are those tokens");
   add_count(command, "-c,--chunk", options->n_chunk, 4, 1 << 24, "tokens of a chunk; default 512");
   add_count(command, "--chunks", options->n_chunks, 1, most_tokens, "score only so many chunks; default all");
   add_count(command, "--score-from", options->score_from, 1, 1 << 24,
@@ -283,17 +276,13 @@ void add_perplexity(CLI::App& app, Run& run) {
             "read only so many tokens of the text; default all");
   add_count(command, "--buckets", options->n_buckets, 1, 100'000,
             "equal parts of the text to give figures for; default 20 with --stream or --compare, else 1");
-  command
-      .add_flag("--kl-divergence", options->divergence, "how far the predictions are from those of --base")
-      ->excludes("--stream")
-      ->excludes("--compare")
-      ->excludes("--buckets");
-  command.add_option("--base", options->base, "the model to compare with, with the same vocabulary")
-      ->type_name("MODEL")
-      ->check(named());
-  command.add_flag("--json", options->json, "figures of the whole and of each part, memory held");
+  CLI::Option* divergence = add_flag(command, "--kl-divergence", options->divergence,
+                                     "how far the predictions are from those of --base");
+  exclude(divergence, {"--stream", "--compare", "--buckets"});
+  add_file(command, "--base", options->base, "MODEL", "the model to compare with, with the same vocabulary");
+  add_flag(command, "--json", options->json, "figures of the whole and of each part, memory held");
   options->settings.add_to(command, SettingOptions::Which::evaluation);
-  command.callback([options, &run] { run = [options] { return run_perplexity(*options); }; });
+  on_command(command, run, [options] { return run_perplexity(*options); });
 }
 
 }  // namespace cli

@@ -65,20 +65,14 @@ void add_quantize(CLI::App& app, Run& run) {
   const auto options = std::make_shared<QuantizeOptions>();
   CLI::App& command =
       add_command(app, "quantize", "Write a model with its weights in another type", examples);
-  command.add_option("MODEL", options->in, "a GGUF file in F32, F16, BF16 or Q8_0")
-      ->required()
-      ->check(named());
-  command.add_option("OUT", options->out, "the file to write")->required()->check(named());
-  command.add_option("--type", options->type, "i8, q8_0, f16 or f32; default i8")
-      ->type_name("TYPE")
-      ->check(one_of({"i8", "q8_0", "f16", "f32"}));
-  command
-      .add_option("--calibrate", options->calibrate,
-                  "text that shows what the model reads, for i8; \"-\" is standard input")
-      ->type_name("FILE")
-      ->check(named());
+  require(add_file(command, "MODEL", options->in, "FILE", "a GGUF file in F32, F16, BF16 or Q8_0"));
+  require(add_file(command, "OUT", options->out, "FILE", "the file to write"));
+  add_choice(command, "--type", options->type, "TYPE", {"i8", "q8_0", "f16", "f32"},
+             "i8, q8_0, f16 or f32; default i8");
+  add_file(command, "--calibrate", options->calibrate, "FILE",
+           "text that shows what the model reads, for i8; \"-\" is standard input");
   options->settings.add_to(command, {"threads"});
-  command.callback([options, &run] { run = [options] { return run_quantize(*options); }; });
+  on_command(command, run, [options] { return run_quantize(*options); });
 }
 
 }  // namespace cli

@@ -40,10 +40,10 @@ void add_synth(CLI::App& app, Run& run) {
   CLI::App& command =
       add_command(app, "synth", "Write a model with random weights, to try and to measure", examples);
   options->synthetic.add_to(command);
-  options->synthetic.shape_option->required();
-  command.add_option("OUT", options->out, "the GGUF file to write")->required()->check(named());
+  require(options->synthetic.shape_option);
+  require(add_file(command, "OUT", options->out, "FILE", "the GGUF file to write"));
   options->settings.add_to(command, {"threads"});
-  command.callback([options, &run] { run = [options] { return run_synth(*options); }; });
+  on_command(command, run, [options] { return run_synth(*options); });
 }
 
 }  // namespace cli

@@ -54,8 +54,8 @@ void add_tokenize(CLI::App& app, Run& run) {
   add_model(command, options->model);
   options->text.add_to(command, "the text");
   options->tokens.add_to(command);
-  command.add_flag("--json", options->json, "ids with their texts");
-  command.callback([options, &run] { run = [options] { return run_tokenize(*options); }; });
+  add_flag(command, "--json", options->json, "ids with their texts");
+  on_command(command, run, [options] { return run_tokenize(*options); });
 }
 
 }  // namespace cli

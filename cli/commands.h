@@ -1,12 +1,9 @@
 // The commands. Each adds its subcommand to the app; when that is on the command line, parsing sets `run`,
 // and what `run` returns is the exit code.
 #pragma once
-#include <CLI/CLI.hpp>
-#include <functional>
+#include "command_line.h"
 
 namespace cli {
-
-using Run = std::function<int()>;
 
 void add_chat(CLI::App& app, Run& run);
 void add_generate(CLI::App& app, Run& run);

@@ -1,4 +1,5 @@
 // runnel: the command line of the library. Parses, runs one command, turns what goes wrong into one line.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -7,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "command_line.h"
 #include "commands.h"
 #include "console.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "nearest.h"
-#include "options.h"
 
 namespace {
 

@@ -1,5 +1,6 @@
-// Lists of names: of settings, kernels, shapes, forms of conversation.
+// Lists, mostly of names: of settings, kernels, shapes, forms of conversation.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -18,6 +19,18 @@ inline std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
+}
+
+// "1,2,3" in its three pieces. Never none: that of an empty text is empty. Nothing after the last separator
+// is no piece.
+inline std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> pieces;
+  for (std::size_t start = 0; pieces.empty() || start < text.size();) {
+    const std::size_t end = std::min(text.find(separator, start), text.size());
+    pieces.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return pieces;
 }
 
 }  // namespace cli

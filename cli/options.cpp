@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <limits>
-#include <memory>
+#include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
+#include <system_error>
 
 #include "console.h"
 #include "errors.h"
@@ -17,8 +15,6 @@
 
 namespace cli {
 namespace {
-
-constexpr std::size_t option_column = 30;
 
 // Settings of how a model runs; all others are about choosing tokens.
 constexpr std::array<std::string_view, 7> evaluation_settings = {"int8",   "isa",   "threads", "sinks",
@@ -33,95 +29,33 @@ bool is_evaluation(std::string_view name) {
 
 }  // namespace
 
-std::string wrapped(const std::string& text, std::size_t width) {
-  std::string out;
-  std::size_t column = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t end = std::min(text.find(' ', i), text.size());
-    if (column > 0 && column + 1 + (end - i) > width) {
-      out += '\n';
-      column = 0;
-    } else if (column > 0) {
-      out += ' ';
-      ++column;
-    }
-    out.append(text, i, end - i);
-    column += end - i;
-    i = end + 1;
-  }
-  return out;
-}
-
-namespace {
-
-class HelpStyle : public CLI::Formatter {
- public:
-  HelpStyle() {
-    column_width(option_column);
-    label("REQUIRED", "");
-    label("SUBCOMMAND", "COMMAND");
-    label("Positionals", "Arguments");
-  }
-  std::string make_usage(const CLI::App* app, std::string name) const override {
-    return "\n" + CLI::Formatter::make_usage(app, name);
-  }
-  // One empty line between groups, not two.
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    std::string help = CLI::Formatter::make_help(app, std::move(name), mode);
-    for (std::size_t at; (at = help.find("\n\n\n")) != std::string::npos;) help.erase(at, 1);
-    return help;
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    const bool must_be_told = option->get_required() && !option->get_positional();
-    return wrapped(option->get_description() + (must_be_told ? "; required" : ""),
-                   line_width - option_column);
-  }
-  // Exclusions are told when someone runs into them.
-  std::string make_option_opts(const CLI::Option* option) const override {
-    const bool takes_value = option->get_type_size() != 0 && !option->get_positional();
-    return takes_value ? " " + option->get_type_name() : "";
-  }
-};
-
-}  // namespace
-
-void set_help_style(CLI::App& app) { app.formatter(std::make_shared<HelpStyle>()); }
-
-CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& description,
-                      const std::string& examples) {
-  CLI::App& command = *app.add_subcommand(name, description);
-  command.group("Commands");
-  command.footer("Examples:\n" + examples);
-  return command;
-}
-
 void add_model(CLI::App& command, std::string& path) {
-  command.add_option("MODEL", path, "a GGUF file")->required()->check(named());
+  require(add_file(command, "MODEL", path, "FILE", "a GGUF file"));
 }
 
 void add_optional_model(CLI::App& command, std::string& path) {
-  command.add_option("MODEL", path, "a GGUF file; without one the bundled demo model")->check(named());
+  add_file(command, "MODEL", path, "FILE", "a GGUF file; without one the bundled demo model");
 }
 
 void TextOptions::add_to(CLI::App& command, const std::string& what) {
-  text_option = command.add_option("-p,--prompt", text, what)->type_name("TEXT");
-  file_option = command.add_option("-f,--file", file, what + ", from a file; - is standard input")
-                    ->type_name("FILE")
-                    ->check(named())
-                    ->excludes(text_option);
+  text_option_ = add_text(command, "-p,--prompt", text, "TEXT", what);
+  file_option_ = add_file(command, "-f,--file", file, "FILE", what + ", from a file; - is standard input");
+  exclude(file_option_, {"--prompt"});
 }
 
+bool TextOptions::given() const { return was_given(text_option_) || was_given(file_option_); }
+
 std::string TextOptions::read() const {
-  if (text_option->count() > 0) return text;
-  if (file_option->count() > 0) return read_text(file);
+  if (was_given(text_option_)) return text;
+  if (was_given(file_option_)) return read_text(file);
   if (input_is_terminal()) throw UsageError("give a text with -p TEXT or -f FILE, or on standard input");
   return read_text("-");
 }
 
 void TokenOptions::add_to(CLI::App& command) {
-  command.add_flag("--no-bos", no_bos, "do not begin with the model's BOS token");
-  command.add_flag("--no-parse-special", no_parse_special,
-                   "special tokens spelled in the text, as <|end|>, are ordinary text");
+  add_flag(command, "--no-bos", no_bos, "do not begin with the model's BOS token");
+  add_flag(command, "--no-parse-special", no_parse_special,
+           "special tokens spelled in the text, as <|end|>, are ordinary text");
 }
 
 unsigned TokenOptions::flags() const {
@@ -141,12 +75,11 @@ void SettingOptions::add_to(CLI::App& command, Which which) {
     add_setting(command, i, defaults.get());
   }
   if (which != Which::evaluation) {
-    command
-        .add_flag_callback(
-            "--greedy", [this] { values_["temperature"] = "0"; },
-            "always the likeliest token: --temperature 0")
-        ->excludes("--temperature")
-        ->group("Sampling");
+    CLI::Option* greedy = add_action(
+        command, "--greedy", [this] { values_["temperature"] = "0"; },
+        "always the likeliest token: --temperature 0");
+    exclude(greedy, {"--temperature"});
+    set_group(greedy, "Sampling");
   }
 }
 
@@ -173,27 +106,16 @@ void SettingOptions::add_setting(CLI::App& command, std::size_t i, const runnel_
   std::string names = option_name(name);
   if (name == "threads") names = "-t," + names;
   if (name == "temperature") names += ",--temp";
-  const char* group = is_evaluation(name) || is_window(name) ? "Running" : "Sampling";
-  // Lists may be given piece by piece; of anything else the last one counts.
-  const char separator = name == "stop" ? '\n' : name == "logit_bias" ? ',' : '\0';
-  const auto store = [this, name, separator](const std::vector<std::string>& given) {
-    std::string& value = values_[name];
-    value = given.back();
-    if (separator == '\0') return true;
-    value.clear();
-    for (const std::string& piece : given) value += (value.empty() ? "" : std::string(1, separator)) + piece;
-    return true;
+  const Store store = [this, name](const std::string& value) { values_[name] = value; };
+  const auto add = [&] {
+    const std::string option = option_name(name);
+    if (is_truth)
+      return add_truth(command, names, store, help(i) + "; " + option + " or " + option + "=false");
+    if (name == "stop") return add_pieces(command, names, '\n', store, help(i));
+    if (name == "logit_bias") return add_pieces(command, names, ',', store, help(i));
+    return add_value(command, names, store, help(i));
   };
-  const std::string option_text = option_name(name);
-  const std::string described =
-      help(i) + (is_truth ? "; " + option_text + " or " + option_text + "=false" : "");
-  CLI::Option* option = command.add_option(names, store, described)->group(group);
-  option->multi_option_policy(separator ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
-  if (is_truth) {
-    option->expected(0);  // --name is --name=true
-  } else {
-    option->expected(1)->type_name("VALUE");
-  }
+  set_group(add(), is_evaluation(name) || is_window(name) ? "Running" : "Sampling");
 }
 
 Config SettingOptions::config() const {
@@ -205,10 +127,21 @@ Config SettingOptions::config() const {
   return config;
 }
 
+namespace {
+
+// Those around the text.
+std::string without_blanks(const std::string& text) {
+  constexpr const char* blanks = " \t\n\v\f\r";
+  const std::size_t first = text.find_first_not_of(blanks);
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(blanks) + 1 - first);
+}
+
+}  // namespace
+
 std::vector<std::int32_t> parse_tokens(const std::string& text) {
   std::vector<std::int32_t> tokens;
-  for (const std::string& piece : CLI::detail::split(text, ',')) {
-    const std::string number = CLI::detail::trim_copy(piece);
+  for (const std::string& piece : split(text, ',')) {
+    const std::string number = without_blanks(piece);
     std::int32_t token = 0;
     const char* end = number.data() + number.size();
     const auto [stop, status] = std::from_chars(number.data(), end, token);
@@ -219,58 +152,6 @@ std::vector<std::int32_t> parse_tokens(const std::string& text) {
     tokens.push_back(token);
   }
   return tokens;
-}
-
-CLI::Validator one_of(std::vector<std::string> names) {
-  const auto validate = [names = std::move(names)](const std::string& text) -> std::string {
-    if (std::find(names.begin(), names.end(), text) != names.end()) return {};
-    return "expected one of " + joined(names) + ", got \"" + text.substr(0, 40) + "\"";
-  };
-  return CLI::Validator(validate, "");
-}
-
-CLI::Validator named() {
-  const auto validate = [](const std::string& text) {
-    return text.empty() ? std::string("expected a name, got an empty one") : std::string();
-  };
-  return CLI::Validator(validate, "");
-}
-
-namespace {
-
-// Not NaN, which lies in no range. Whole numbers lose the zeros before them, which CLI11 takes for octal.
-template <class Number>
-CLI::Validator in_range(Number low, Number high, const std::string& expected) {
-  const auto validate = [low, high, expected](std::string& text) -> std::string {
-    Number value = 0;
-    const char* end = text.data() + text.size();
-    const auto [stop, status] = std::from_chars(text.data(), end, value);
-    if (status != std::errc{} || stop != end || !(value >= low && value <= high))
-      return "expected " + expected + ", got \"" + text.substr(0, 40) + "\"";
-    if constexpr (std::is_integral_v<Number>) text = std::to_string(value);
-    return {};
-  };
-  return CLI::Validator(validate, "");
-}
-
-}  // namespace
-
-CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
-  return in_range(low, high, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
-}
-
-CLI::Option* add_count(CLI::App& command, const char* names, std::int64_t& value, std::int64_t least,
-                       std::int64_t most, const std::string& help) {
-  return command.add_option(names, value, help)->type_name("N")->transform(whole_number(least, most));
-}
-
-CLI::Validator unsigned_64() {
-  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  return in_range(std::uint64_t{0}, most, "a whole number from 0 to " + std::to_string(most));
-}
-
-CLI::Validator number(double low, double high) {
-  return in_range(low, high, "a number from " + fixed(low, 0) + " to " + fixed(high, 0));
 }
 
 }  // namespace cli

@@ -8,21 +8,12 @@ namespace cli {
 
 void SyntheticOptions::add_to(CLI::App& command) {
   const std::vector<std::string> shapes = names_of(runnel_shape_name);
-  shape_option = command.add_option("--shape", shape, "random weights in the shape of " + joined(shapes))
-                     ->type_name("NAME")
-                     ->check(one_of(shapes));
-  type_option = command.add_option("--type", type, "of the weights: f32, f16, bf16 or q8_0; default f16")
-                    ->type_name("T")
-                    ->check(one_of({"f32", "f16", "bf16", "q8_0"}));
-  const auto store = [this](const std::vector<std::string>& given) {
-    seed = std::stoull(given.back());
-    return true;
-  };
+  shape_option = add_choice(command, "--shape", shape, "NAME", shapes,
+                            "random weights in the shape of " + joined(shapes));
+  type_option = add_choice(command, "--type", type, "T", {"f32", "f16", "bf16", "q8_0"},
+                           "of the weights: f32, f16, bf16 or q8_0; default f16");
   seed_option =
-      command.add_option("--seed", store, "of the random weights; 0 to 18446744073709551615; default 0")
-          ->type_name("N")
-          ->expected(1)
-          ->transform(unsigned_64());
+      add_unsigned(command, "--seed", seed, "of the random weights; 0 to 18446744073709551615; default 0");
 }
 
 Model make_model(const SyntheticOptions& options, const runnel_config* config) {

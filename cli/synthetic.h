@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "command_line.h"
 #include "library.h"
-#include "options.h"
 
 namespace cli {
 

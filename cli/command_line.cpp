@@ -1,0 +1,232 @@
+#include "command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "console.h"
+#include "names.h"
+
+namespace cli {
+
+std::string wrapped(const std::string& text, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t end = std::min(text.find(' ', i), text.size());
+    if (column > 0 && column + 1 + (end - i) > width) {
+      out += '\n';
+      column = 0;
+    } else if (column > 0) {
+      out += ' ';
+      ++column;
+    }
+    out.append(text, i, end - i);
+    column += end - i;
+    i = end + 1;
+  }
+  return out;
+}
+
+// ---- help ----
+
+namespace {
+
+constexpr std::size_t option_column = 30;
+
+class HelpStyle : public CLI::Formatter {
+ public:
+  HelpStyle() {
+    column_width(option_column);
+    label("REQUIRED", "");
+    label("SUBCOMMAND", "COMMAND");
+    label("Positionals", "Arguments");
+  }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return "\n" + CLI::Formatter::make_usage(app, name);
+  }
+  // One empty line between groups, not two.
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string help = CLI::Formatter::make_help(app, std::move(name), mode);
+    for (std::size_t at; (at = help.find("\n\n\n")) != std::string::npos;) help.erase(at, 1);
+    return help;
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const bool must_be_told = option->get_required() && !option->get_positional();
+    return wrapped(option->get_description() + (must_be_told ? "; required" : ""),
+                   line_width - option_column);
+  }
+  // Exclusions are told when someone runs into them.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const bool takes_value = option->get_type_size() != 0 && !option->get_positional();
+    return takes_value ? " " + option->get_type_name() : "";
+  }
+};
+
+}  // namespace
+
+void set_help_style(CLI::App& app) { app.formatter(std::make_shared<HelpStyle>()); }
+
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& description,
+                      const std::string& examples) {
+  CLI::App& command = *app.add_subcommand(name, description);
+  command.group("Commands");
+  command.footer("Examples:\n" + examples);
+  return command;
+}
+
+void on_command(CLI::App& command, Run& run, Run action) {
+  command.callback([&run, action = std::move(action)] { run = action; });
+}
+
+// ---- what a value must be ----
+
+namespace {
+
+CLI::Validator named() {
+  const auto validate = [](const std::string& text) {
+    return text.empty() ? std::string("expected a name, got an empty one") : std::string();
+  };
+  return CLI::Validator(validate, "");
+}
+
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  const auto validate = [names](const std::string& text) -> std::string {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return {};
+    return "expected one of " + joined(names) + ", got \"" + text.substr(0, 40) + "\"";
+  };
+  return CLI::Validator(validate, "");
+}
+
+// Not NaN, which lies in no range. Whole numbers lose the zeros before them, which CLI11 takes for octal.
+template <class Number>
+CLI::Validator in_range(Number low, Number high, const std::string& expected) {
+  const auto validate = [low, high, expected](std::string& text) -> std::string {
+    Number value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, status] = std::from_chars(text.data(), end, value);
+    if (status != std::errc{} || stop != end || !(value >= low && value <= high))
+      return "expected " + expected + ", got \"" + text.substr(0, 40) + "\"";
+    if constexpr (std::is_integral_v<Number>) text = std::to_string(value);
+    return {};
+  };
+  return CLI::Validator(validate, "");
+}
+
+// Given to transform(), not to check(): it rewrites what CLI11 would not read in decimal.
+template <class Whole>
+CLI::Validator whole_number(Whole low, Whole high) {
+  return in_range(low, high, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+}
+
+CLI::Validator whole_numbers(std::int32_t low, std::int32_t high) {
+  const auto validate = [each = whole_number(low, high)](const std::string& text) -> std::string {
+    for (std::string& piece : split(text, ','))
+      if (std::string problem = each(piece); !problem.empty()) return problem;
+    return {};
+  };
+  return CLI::Validator(validate, "");
+}
+
+}  // namespace
+
+// ---- options ----
+
+CLI::Option* add_flag(CLI::App& command, const std::string& names, bool& value, const std::string& help) {
+  return command.add_flag(names, value, help);
+}
+
+CLI::Option* add_text(CLI::App& command, const std::string& names, std::string& value, const char* type,
+                      const std::string& help) {
+  return command.add_option(names, value, help)->type_name(type);
+}
+
+CLI::Option* add_file(CLI::App& command, const std::string& names, std::string& value, const char* type,
+                      const std::string& help) {
+  return add_text(command, names, value, type, help)->check(named());
+}
+
+CLI::Option* add_choice(CLI::App& command, const std::string& names, std::string& value, const char* type,
+                        const std::vector<std::string>& choices, const std::string& help) {
+  return add_text(command, names, value, type, help)->check(one_of(choices));
+}
+
+CLI::Option* add_count(CLI::App& command, const std::string& names, std::int64_t& value, std::int64_t least,
+                       std::int64_t most, const std::string& help) {
+  return command.add_option(names, value, help)->type_name("N")->transform(whole_number(least, most));
+}
+
+CLI::Option* add_unsigned(CLI::App& command, const std::string& names, std::uint64_t& value,
+                          const std::string& help) {
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  return command.add_option(names, value, help)
+      ->type_name("N")
+      ->transform(whole_number(std::uint64_t{0}, most));
+}
+
+CLI::Option* add_number(CLI::App& command, const std::string& names, double& value, double least, double most,
+                        const std::string& help) {
+  return command.add_option(names, value, help)
+      ->type_name("R")
+      ->check(in_range(least, most, "a number from " + fixed(least, 0) + " to " + fixed(most, 0)));
+}
+
+CLI::Option* add_counts(CLI::App& command, const std::string& names, std::vector<std::int32_t>& values,
+                        std::int32_t least, std::int32_t most, const std::string& help) {
+  const auto store = [&values](const std::string& text) {
+    values.clear();
+    for (const std::string& piece : split(text, ',')) values.push_back(std::stoi(piece));
+  };
+  return add_value(command, names, store, help)->type_name("LIST")->check(whole_numbers(least, most));
+}
+
+CLI::Option* add_value(CLI::App& command, const std::string& names, Store store, const std::string& help) {
+  const auto store_last = [store = std::move(store)](const std::vector<std::string>& given) {
+    store(given.back());
+    return true;
+  };
+  return command.add_option(names, store_last, help)->type_name("VALUE")->expected(1);
+}
+
+CLI::Option* add_pieces(CLI::App& command, const std::string& names, char separator, Store store,
+                        const std::string& help) {
+  const auto store_all = [store = std::move(store), separator](const std::vector<std::string>& given) {
+    std::string all;
+    for (const std::string& piece : given) all += (all.empty() ? "" : std::string(1, separator)) + piece;
+    store(all);
+    return true;
+  };
+  return command.add_option(names, store_all, help)
+      ->type_name("VALUE")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1);
+}
+
+CLI::Option* add_truth(CLI::App& command, const std::string& names, Store store, const std::string& help) {
+  return add_value(command, names, std::move(store), help)->type_name("")->expected(0);
+}
+
+CLI::Option* add_action(CLI::App& command, const std::string& names, std::function<void()> action,
+                        const std::string& help) {
+  return command.add_flag_callback(names, std::move(action), help);
+}
+
+// ---- what goes with what ----
+
+void require(CLI::Option* option) { option->required(); }
+
+void set_group(CLI::Option* option, const char* name) { option->group(name); }
+
+void exclude(CLI::Option* option, std::initializer_list<const char*> others) {
+  for (const char* other : others) option->excludes(other);
+}
+
+void need(CLI::Option* option, const char* other) { option->needs(other); }
+
+bool was_given(const CLI::Option* option) { return option->count() > 0; }
+
+}  // namespace cli
