@@ -172,7 +172,7 @@ class TerminalInterrupt(e2e.TestCase):
         self.assertTrue(terminal.seen.endswith(b"\r\x1b[K"), terminal.seen)
 
     def test_no_bar_where_it_cannot_be_erased(self):
-        terminal = Terminal(self.folder, "bench", str(e2e.DEMO), "--repeat", "20", "-n", "0", "-t", "1", term="dumb")
+        terminal = Terminal(self.folder, "bench", str(e2e.DEMO), "--repeat", "60", "-n", "0", "-t", "1", term="dumb")
         self.addCleanup(terminal.close)
         self.assertEqual(terminal.exit_code(), 0)
         self.assertNotIn(b"\x1b", terminal.seen)
@@ -296,7 +296,7 @@ class TerminalChat(e2e.TestCase):
     def test_a_pin_that_is_stopped_stays(self):
         session, talk = self.folder / "long.session", self.folder / "talk.txt"
         flags = ("--session", str(session), "--window", "40000", "-t", "1")
-        self.succeed("chat", *flags, "-n", 1, stdin=b"Where would you like to eat? " * 800 + b"\n")
+        self.succeed("chat", *flags, "-n", 1, stdin=b"Where would you like to eat? " * 1200 + b"\n")
         terminal = self.start(*flags, "--transcript", str(talk))
         terminal.type("/pin My name is Ann.\n")
         terminal.expect("\n")

@@ -405,7 +405,7 @@ class RandomSpecials {
 TEST(SpecialSplitter, IsAsOneAfterAnother) {
   RandomSpecials random(13);
   std::size_t n_fragments = 0;
-  for (unsigned i = 0; i < 6'000; ++i) {
+  for (unsigned i = 0; i < 12'000; ++i) {
     const unsigned n_letters = 2 + i % 4;
     Strings texts;
     const Vocab vocab = random.vocab(texts, 1 + i % 7, n_letters);
@@ -421,7 +421,7 @@ TEST(SpecialSplitter, IsAsOneAfterAnother) {
       }
     }
   }
-  EXPECT_GT(n_fragments, 500'000U);
+  EXPECT_GT(n_fragments, 1'000'000U);
 }
 
 }  // namespace
