@@ -17,9 +17,9 @@
 //     template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
 //     static void block(const Block& block, Steps n_steps, Take take) noexcept;
 //     // May be missing. Adds blocks of the tile to y, whole groups of them, from its first on; returns the
-//     // block where it stopped.
+//     // block where it stopped. Asks for all of the next outputs meanwhile.
 //     template <class Groups, size_t n_panels, size_t n_tok>
-//     static size_t add_groups(Sums<n_panels, n_tok>& y, const Tile& tile) noexcept;
+//     static size_t add_groups(Sums<n_panels, n_tok>& y, const Tile& tile, const NextOutputs& next) noexcept;
 //   };
 #pragma once
 #include <algorithm>
@@ -199,11 +199,28 @@ inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile,
   if (end_whole < tile.stretch.end) add(end_whole, tile.last_steps());
 }
 
+// The outputs of the tile that comes next, tokens `stride` apart.
+struct NextOutputs {
+  const float* y;
+  size_t stride;
+  size_t panel_stride;
+
+  template <size_t n_panels>
+  void ask(size_t t) const noexcept {
+    RUNNEL_UNROLL
+    for (size_t p = 0; p < n_panels; ++p) prefetch_to_write(y + t * stride + p * panel_stride);
+  }
+};
+
 template <class Dot, class Groups, size_t n_panels, size_t n_tok>
-inline void add_all_blocks(Sums<n_panels, n_tok>& y, const Tile& tile) noexcept {
+inline void add_all_blocks(Sums<n_panels, n_tok>& y, const Tile& tile, const NextOutputs& next) noexcept {
   size_t first = tile.stretch.begin;
-  if constexpr (requires { Dot::template add_groups<Groups, n_panels, n_tok>(y, tile); })
-    first = Dot::template add_groups<Groups, n_panels, n_tok>(y, tile);
+  if constexpr (requires { Dot::template add_groups<Groups, n_panels, n_tok>(y, tile, next); }) {
+    first = Dot::template add_groups<Groups, n_panels, n_tok>(y, tile, next);
+  } else {
+    RUNNEL_UNROLL
+    for (size_t t = 0; t < n_tok; ++t) next.ask<n_panels>(t);
+  }
   add_blocks<Dot, n_panels, n_tok>(Groups(), y, tile, first);
 }
 
@@ -257,11 +274,6 @@ inline void add_carried(float* y, const Tile& tile, size_t t) noexcept {
 // would copy parts of the tile each time, by wide loads that wait for narrow stores.
 template <class Dot, class Groups, size_t n_panels, size_t n_tok>
 [[gnu::noinline]] void multiply_rows(float* y, size_t y_stride, const Tile& tile) noexcept {
-  RUNNEL_UNROLL
-  for (size_t t = n_tok; t < 2 * n_tok; ++t) {  // of the next tile
-    RUNNEL_UNROLL
-    for (size_t p = 0; p < n_panels; ++p) prefetch_to_write(y + t * y_stride + p * tile.y_panel_stride);
-  }
   Sums<n_panels, n_tok> sums;
   if (tile.is_first()) {
     clear<n_panels, n_tok>(sums);
@@ -269,7 +281,8 @@ template <class Dot, class Groups, size_t n_panels, size_t n_tok>
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) load_rows<n_panels>(sums[t], y + t * y_stride, tile);
   }
-  add_all_blocks<Dot, Groups, n_panels, n_tok>(sums, tile);
+  add_all_blocks<Dot, Groups, n_panels, n_tok>(sums, tile,
+                                               {y + n_tok * y_stride, y_stride, tile.y_panel_stride});
   RUNNEL_UNROLL
   for (size_t t = 0; t < n_tok; ++t) store_rows<n_panels>(y + t * y_stride, sums[t], tile);
   if (!tile.is_last()) return;

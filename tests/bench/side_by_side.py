@@ -40,7 +40,8 @@ class Runnel:
         lib.runnel_last_error.restype = ctypes.c_char_p
         lib.runnel_model_fact.restype = ctypes.c_int64
         model = ctypes.c_void_p()
-        self.check(lib.runnel_model_open(options["model"].encode(), None, ctypes.byref(model)))
+        with self.config(isa=options["isa"]) as config:
+            self.check(lib.runnel_model_open(options["model"].encode(), config, ctypes.byref(model)))
         self.model, self.options = model, options
         self.n_vocab = lib.runnel_model_fact(model, 0)
         self.tokens = (ctypes.c_int32 * options["n_most"])(*tokens_for(options["n_most"], self.n_vocab))
@@ -50,14 +51,19 @@ class Runnel:
         if status != 0:
             raise RuntimeError(self.lib.runnel_last_error().decode())
 
-    def open(self, window):
+    @contextlib.contextmanager
+    def config(self, **settings):
         config = ctypes.c_void_p()
         self.check(self.lib.runnel_config_new(ctypes.byref(config)))
-        for name, value in (("window", window), ("sinks", 4), ("cache", self.options["cache"])):
+        for name, value in settings.items():
             self.check(self.lib.runnel_config_set(config, name.encode(), str(value).encode()))
-        self.session = ctypes.c_void_p()
-        self.check(self.lib.runnel_session_open(self.model, config, ctypes.byref(self.session)))
+        yield config
         self.lib.runnel_config_free(config)
+
+    def open(self, window):
+        self.session = ctypes.c_void_p()
+        with self.config(window=window, sinks=4, cache=self.options["cache"]) as config:
+            self.check(self.lib.runnel_session_open(self.model, config, ctypes.byref(self.session)))
 
     def feed(self, begin, n):
         tokens = ctypes.cast(ctypes.byref(self.tokens, begin * 4), ctypes.c_void_p)
@@ -261,7 +267,8 @@ def install_peer(venv):
     if not installed or installed.returncode != 0:
         note(f"installing {PEER} into {venv}: it is compiled, which takes some minutes")
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        environment = dict(os.environ, CMAKE_ARGS="-DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release")
+        flags = os.environ.get("CMAKE_ARGS", "-DGGML_NATIVE=ON")
+        environment = dict(os.environ, CMAKE_ARGS=flags + " -DCMAKE_BUILD_TYPE=Release")
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-binary", PEER, PEER], check=True, env=environment)
     return python
 
@@ -294,7 +301,7 @@ def contenders(options, model, folder):
         "threads": max(options.threads),
     }
     library = str(options.build / "lib" / "librunnel.so")
-    runnel = dict(common, engine="runnel", library=library, model=str(model))
+    runnel = dict(common, engine="runnel", library=library, model=str(model), isa=options.isa)
     peer = dict(common, engine="llama.cpp", repack=not options.no_repack, model=str(model))
     chosen = [
         dict(runnel, name="runnel, f16 cache", cache="f16"),
@@ -401,6 +408,7 @@ def parse():
     parser.add_argument("--threads", type=lambda text: list(map(at_least(1), text.split(","))), default=[1, 2])
     parser.add_argument("--repeat", type=at_least(1), default=5, help="turns that count")
     parser.add_argument("--pause", type=at_least(0), default=0, help="milliseconds before each turn: README.md")
+    parser.add_argument("--isa", default="", help="runnel's kernels (runnel info), in place of the best; README.md")
     parser.add_argument("--only", action="append", help="contenders with this in their name; may be repeated")
     parser.add_argument("--busy", type=at_least(0), default=0, help="other programs that compute all the while")
     parser.add_argument("--at-once", type=at_least(1), default=1, help="copies of each contender at once; means")

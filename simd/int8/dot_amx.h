@@ -1,0 +1,215 @@
+// Blocks of a tile of 16 tokens by AMX: one instruction multiplies 32 inputs of all of them with a panel's 16
+// rows. The dots leave the tile registers through memory; from there on all is as on AVX-512. Fewer tokens
+// are not worth a tile.
+#pragma once
+#include <type_traits>
+#include <utility>
+
+#include "simd/int8/dot_vnni.h"
+#include "simd/int8/matmul.h"
+#include "simd/int8/tile_registers.h"
+
+namespace runnel::simd {
+namespace {
+
+// For fewer tokens than a tile has. These processors read weights faster from more places, asked a page
+// ahead.
+struct DotFew : DotVnni<2, 8> {
+  static constexpr size_t decode_panels = 4;
+  static constexpr size_t decode_ahead = 4096;
+  static constexpr Cache streams_few_to = Cache::none;
+};
+
+using DotsOfBlock = std::int32_t[tile_rows][panel_rows];  // tokens by rows
+
+// The sums of a tile, to which the dots of blocks are added in order. In registers: with a loop, or a call
+// that is not inlined, GCC 12 would keep them in memory.
+class SumsOfDots {
+ public:
+  template <class F>
+  [[gnu::always_inline]] void set(F value) noexcept {
+    set(value, EachToken());
+  }
+  template <class F>
+  [[gnu::always_inline]] void get(F take) const noexcept {
+    get(take, EachToken());
+  }
+  // Each token's times scale(t).
+  template <class F>
+  [[gnu::always_inline]] void add(const DotsOfBlock& dots, F scale) noexcept {
+    add(dots, scale, EachToken());
+  }
+
+ private:
+  using EachToken = std::make_index_sequence<tile_rows>;
+  template <class F, size_t... t>
+  [[gnu::always_inline]] void set(F value, std::index_sequence<t...>) noexcept {
+    ((sums_[t] = value(t)), ...);
+  }
+  template <class F, size_t... t>
+  [[gnu::always_inline]] void get(F take, std::index_sequence<t...>) const noexcept {
+    (take(t, sums_[t]), ...);
+  }
+  template <class F, size_t... t>
+  [[gnu::always_inline]] void add(const DotsOfBlock& dots, F scale, std::index_sequence<t...>) noexcept {
+    ((sums_[t] = fmadd(to_float(load_i32(dots[t])), scale(t), sums_[t])), ...);
+  }
+
+  F32 sums_[tile_rows];
+};
+
+// The outputs of a tile, to which its blocks are added one after the other; i: which of a group.
+template <class Groups>
+class Outputs;
+
+template <>
+class Outputs<NarrowGroups> {
+ public:
+  explicit Outputs(const Sums<1, tile_rows>& y) noexcept {
+    sums_.set([&](size_t t) { return y[t][0][0]; });
+  }
+  void store(Sums<1, tile_rows>& y) const noexcept {
+    sums_.get([&](size_t t, F32 sum) { y[t][0][0] = sum; });
+  }
+  template <size_t i>
+  [[gnu::always_inline]] void add(const DotsOfBlock& dots, const Tile& tile, size_t b) noexcept {
+    const F32 w_scale = tile.w_scale<NarrowGroups>(0, 0, b);
+    sums_.add(dots, [&](size_t t) { return tile.x_scale(t, b) * w_scale; });
+  }
+
+ private:
+  SumsOfDots sums_;
+};
+
+// Those of all groups lie in memory: with those of one there would be no register left.
+template <>
+class Outputs<WideGroups> {
+ public:
+  explicit Outputs(const Sums<1, tile_rows>& y) noexcept {
+    sums_.set([&](size_t t) {
+      simd::store(all_[t], y[t][0][0]);
+      return F32(0.0f);
+    });
+  }
+  void store(Sums<1, tile_rows>& y) const noexcept {
+    sums_.get([&](size_t t, F32) { y[t][0][0] = load(all_[t]); });
+  }
+  template <size_t i>
+  [[gnu::always_inline]] void add(const DotsOfBlock& dots, const Tile& tile, size_t b) noexcept {
+    sums_.add(dots, [&](size_t t) { return tile.x_scale(t, b); });
+    if constexpr (i + 1 == WideGroups::blocks) {
+      const F32 w_scale = tile.w_scale<WideGroups>(0, 0, b / WideGroups::blocks);
+      sums_.get([&](size_t t, F32 sum) { simd::store(all_[t], fmadd(sum, w_scale, load(all_[t]))); });
+      sums_.set([](size_t) { return F32(0.0f); });
+    }
+  }
+
+ private:
+  SumsOfDots sums_;
+  alignas(64) float all_[tile_rows][panel_rows];
+};
+
+struct DotAmx : DotFew {
+  static constexpr size_t tile_panels = 1;
+  static constexpr size_t tile_tokens = tile_rows;
+  static constexpr size_t n_dots = 4;  // tile registers with those of a block
+
+  // Tile registers: 0 to 3 dots, 4 and 6 inputs, 5 and 7 weights. Written as numbers, for GCC pastes them
+  // into names.
+  static void set(TileShapes& shapes) noexcept {
+    for (size_t tile = 0; tile < n_dots; ++tile) shapes.set(tile, tile_rows, tile_row_bytes);
+    for (size_t tile = n_dots; tile < 8; tile += 2) {
+      shapes.set(tile, tile_rows, quant::i8_block);
+      shapes.set(tile + 1, block_steps, quant::i8_step_bytes);
+    }
+    shapes.load();
+  }
+
+  // Register number i = the dots of block b. With each block one token's next outputs are asked for: many at
+  // once would hold up the inputs.
+  template <size_t i>
+  static void multiply(const Tile& tile, size_t b, const NextOutputs& next) noexcept {
+    const size_t t = b - tile.stretch.begin;
+    if (t < tile_tokens) next.ask<tile_panels>(t);
+    const BlockI8 block = tile.block(b);
+    if constexpr (i % 2 == 0) {
+      _tile_loadd(4, block.x, quant::i8_block);
+      _tile_loadd(5, block.w, quant::i8_step_bytes);
+    } else {
+      _tile_loadd(6, block.x, quant::i8_block);
+      _tile_loadd(7, block.w, quant::i8_step_bytes);
+    }
+    if constexpr (i == 0) {
+      _tile_zero(0);
+      _tile_dpbssd(0, 4, 5);
+    } else if constexpr (i == 1) {
+      _tile_zero(1);
+      _tile_dpbssd(1, 6, 7);
+    } else if constexpr (i == 2) {
+      _tile_zero(2);
+      _tile_dpbssd(2, 4, 5);
+    } else {
+      _tile_zero(3);
+      _tile_dpbssd(3, 6, 7);
+    }
+  }
+
+  // dots[i] = register number i.
+  template <size_t i>
+  static void store_dots(DotsOfBlock (&dots)[n_dots]) noexcept {
+    if constexpr (i == 0)
+      _tile_stored(0, dots[0], tile_row_bytes);
+    else if constexpr (i == 1)
+      _tile_stored(1, dots[1], tile_row_bytes);
+    else if constexpr (i == 2)
+      _tile_stored(2, dots[2], tile_row_bytes);
+    else
+      _tile_stored(3, dots[3], tile_row_bytes);
+  }
+
+  // Blocks follow each other through three stages, so that none waits for what comes before it: the product,
+  // which takes 52 cycles; two blocks later its dots go to memory; one more, and they are added. A core looks
+  // no further ahead than some four blocks. (tests/bench/experiments.md)
+  template <class Groups, size_t n_panels, size_t n_tok>
+  requires(n_panels == 1 && n_tok == tile_rows) static size_t
+      add_groups(Sums<n_panels, n_tok>& y, const Tile& tile, const NextOutputs& next) noexcept {
+    alignas(64) DotsOfBlock dots[n_dots];
+    size_t b = tile.stretch.begin;
+    if (b + n_dots > tile.end_whole()) return b;
+    Outputs<Groups> outputs(y);
+    fetch_panels_ahead<n_panels, n_tok>(tile, b);
+    multiply<0>(tile, b, next);
+    multiply<1>(tile, b + 1, next);
+    multiply<2>(tile, b + 2, next);
+    store_dots<0>(dots);
+    multiply<3>(tile, b + 3, next);
+    store_dots<1>(dots);
+    outputs.template add<0>(dots[0], tile, b);
+    for (b += n_dots; b + n_dots <= tile.end_whole(); b += n_dots) {
+      fetch_panels_ahead<n_panels, n_tok>(tile, b);
+      multiply<0>(tile, b, next);
+      store_dots<2>(dots);
+      outputs.template add<1>(dots[1], tile, b - 3);
+      multiply<1>(tile, b + 1, next);
+      store_dots<3>(dots);
+      outputs.template add<2>(dots[2], tile, b - 2);
+      multiply<2>(tile, b + 2, next);
+      store_dots<0>(dots);
+      outputs.template add<3>(dots[3], tile, b - 1);
+      multiply<3>(tile, b + 3, next);
+      store_dots<1>(dots);
+      outputs.template add<0>(dots[0], tile, b);
+    }
+    for (size_t t = b - tile.stretch.begin; t < n_tok; ++t) next.ask<n_panels>(t);
+    store_dots<2>(dots);
+    outputs.template add<1>(dots[1], tile, b - 3);
+    store_dots<3>(dots);
+    outputs.template add<2>(dots[2], tile, b - 2);
+    outputs.template add<3>(dots[3], tile, b - 1);
+    outputs.store(y);
+    return b;
+  }
+};
+
+}  // namespace
+}  // namespace runnel::simd
