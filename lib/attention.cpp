@@ -64,18 +64,18 @@ void fetch_next_scales(const CachedNumbers& numbers) {
   for (std::size_t i = 0; i < KeyRun::max; i += line) __builtin_prefetch(numbers.scales + KeyRun::max + i);
 }
 
-// Cached numbers that the int8 kernels leave to be asked for during the softmax: the last of n bytes from
+// Cached numbers that the int8 kernels leave to be prefetched during the softmax: the last of n bytes from
 // `begin` on.
-class Unasked {
+class Unfetched {
  public:
-  Unasked(const simd::Kernels& kernels, const CachedNumbers& numbers, std::size_t begin, std::size_t n,
-          std::size_t n_rows)
-      : n_lines_(numbers.type == CacheType::i8 ? kernels.unasked_i8(n, n_rows) / cache_line : 0),
+  Unfetched(const simd::Kernels& kernels, const CachedNumbers& numbers, std::size_t begin, std::size_t n,
+            std::size_t n_rows)
+      : n_lines_(numbers.type == CacheType::i8 ? kernels.unfetched_i8(n, n_rows) / cache_line : 0),
         n_rows_(n_rows),
         first_(numbers.data + begin + n - n_lines_ * cache_line) {}
 
   // A row's share of them.
-  void ask(std::size_t row) const {
+  void fetch(std::size_t row) const {
     for (std::size_t i = n_lines_ * row / n_rows_; i < n_lines_ * (row + 1) / n_rows_; ++i)
       __builtin_prefetch(first_ + i * cache_line, 0, 2);  // into the L2 cache
   }
@@ -86,13 +86,15 @@ class Unasked {
 };
 
 // Of the next run's keys.
-Unasked unasked_keys(const simd::Kernels& kernels, const KeyRun& run, std::size_t dim, std::size_t n_rows) {
+Unfetched unfetched_keys(const simd::Kernels& kernels, const KeyRun& run, std::size_t dim,
+                         std::size_t n_rows) {
   const std::size_t key_bytes = filled_up(dim, simd::dot_bytes);
   const std::size_t n_keys = run.n_key_blocks() * simd::block_keys;
   return {kernels, run.keys, KeyRun::max * key_bytes, n_keys * key_bytes, n_rows};
 }
 // Of this run's values.
-Unasked unasked_values(const simd::Kernels& kernels, const KeyRun& run, std::size_t dim, std::size_t n_rows) {
+Unfetched unfetched_values(const simd::Kernels& kernels, const KeyRun& run, std::size_t dim,
+                           std::size_t n_rows) {
   return {kernels, run.values, 0, (run.skip_values() + run.n) * dim, n_rows};
 }
 
@@ -266,11 +268,11 @@ void Attention::attend_run(const KvCache& cache, std::size_t layer, const Tile& 
   score(run, is_prefix ? s.q_prefix.data() : s.q_window.data(), tile.n_rows, s.scores.data());
   float* const scores = s.scores.data() + run.skip;
   adjust_scores(cache, layer, tile, run.n, is_prefix, first_key, scores);
-  const Unasked next_keys = unasked_keys(kernels_, run, model_.shape().head_dim, tile.n_rows);
-  const Unasked values = unasked_values(kernels_, run, dim_v, tile.n_rows);
+  const Unfetched next_keys = unfetched_keys(kernels_, run, model_.shape().head_dim, tile.n_rows);
+  const Unfetched values = unfetched_values(kernels_, run, dim_v, tile.n_rows);
   for (std::size_t r = 0; r < tile.n_rows; ++r) {
-    next_keys.ask(r);
-    values.ask(r);
+    next_keys.fetch(r);
+    values.fetch(r);
     const float shrink = kernels_.softmax_step(scores + r * score_stride, run.n, &s.max[r], &s.sum[r]);
     if (shrink != 1.0f) kernels_.scale(s.mixed.data() + r * dim_v, shrink, dim_v);
   }

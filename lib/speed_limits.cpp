@@ -20,7 +20,7 @@ constexpr double read_seconds = 0.2;         // for each way of reading
 constexpr double least_pass_seconds = 0.02;  // against which starting the threads is nothing
 constexpr int least_passes = 3;
 
-// Some processors read faster from one place on, others from several, with or without asking ahead.
+// Some processors read faster from one place on, others from several, with or without prefetching.
 struct WayOfReading {
   std::size_t n_places, ahead;
 };

@@ -44,7 +44,7 @@ constexpr size_t key_block(size_t dim) noexcept {
   return quant::filled_up(dim, Cached::together) * block_keys;
 }
 
-// So far ahead, in elements, keys and values are asked for, into the L2 cache: a core has far fewer places
+// So far ahead, in elements, keys and values are prefetched, into the L2 cache: a core has far fewer places
 // for lines on their way to the L1 cache than to the L2. On AVX2 a whole run, as for int8, or what small
 // caches have room for; elsewhere, as measured with AVX-512, a quarter of the keys of a run, and 6 KB of
 // values: with 8 a token takes up to 1.1 times as long (tests/bench/experiments.md).
@@ -102,7 +102,7 @@ inline void score_tile(float* s, size_t s_stride, const float* q, size_t q_strid
     }
   };
   in_pieces<together>(dim, add, [&](size_t d) {
-    // Lines of f16 keys are asked for twice: a test for which half it is makes GCC 12 hold the sums of AVX2
+    // Lines of f16 keys are prefetched twice: a test for which half it is makes GCC 12 hold the sums of AVX2
     // in memory.
     RUNNEL_UNROLL for (size_t b = 0; b < n_blocks; ++b)
         prefetch_lines(block(b) + d * block_keys + ahead, together * block_keys);

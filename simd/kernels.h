@@ -65,7 +65,7 @@ constexpr size_t panel_block_cols = 512;
      16]; x, y: rows x_stride, y_stride apart */                                                                       \
   X(matmul_panels, void,  (float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,                   \
                            const float* panels, size_t n_rows, size_t n_cols))                                         \
-  /* what a core can do at best: read n words, in order or from several places side by side, each line asked for       \
+  /* what a core can do at best: read n words, in order or from several places side by side, each line prefetched      \
      `ahead` bytes before or (0) not at all (returns their exclusive or); n rounds of independent multiply-adds in     \
      f32, or of products of int8 or int16 into int32. These add up ones: they return how many they made. n < 2^24 */   \
   X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n, size_t n_places, size_t ahead))                    \
@@ -85,8 +85,8 @@ constexpr size_t panel_block_cols = 512;
        y = 0; for each group g { part = 0; for its blocks b: part = fma(dot_b, x.scale_b, part);                       \
                                  y = fma(part, w.scale_g, y) }        (g32: y = fma(dot_b, x.scale_b w.scale_b, y))    \
        for each carried (i, v): y = fma(v, w[r, i], y)                                                                 \
-     next: where the caller reads on afterwards, about as much as w's codes, if w itself is in the cache; it is asked  \
-     for from memory meanwhile, and need not be all there. Or null */                                                  \
+     next: where the caller reads on afterwards, about as much as w's codes, if w itself is in the cache; it is        \
+     prefetched meanwhile, and need not be all there. Or null */                                                       \
   X(matmul_i8,    void,   (float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,                     \
                            const quant::PanelsI8& w, const void* next))                                                \
   /* words (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols].       \
@@ -123,9 +123,9 @@ constexpr size_t panel_block_cols = 512;
      Rows of p may be rounded like those of q */                                                                       \
   X(mix_i8,       void,   (float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,                     \
                            const std::int8_t* v, size_t n_k, size_t dim))                                              \
-  /* scores_i8 and mix_i8 ask memory for what lies run_keys further on, meanwhile. Of n bytes there, for n_q rows, they  \
-     leave so many for the caller to ask for between the two, the last of them */                                      \
-  X(unasked_i8,   size_t, (size_t n, size_t n_q))                                                                      \
+  /* scores_i8 and mix_i8 prefetch what lies run_keys further on, meanwhile. Of n bytes there, for n_q rows, they      \
+     leave so many for the caller to prefetch between the two, the last of them */                                     \
+  X(unfetched_i8, size_t, (size_t n, size_t n_q))                                                                      \
   /* y[i / side * y_stride + i % side] = x[i] / scale to the nearest integer, ties to even: `side` numbers side by     \
      side, then y_stride on. Returns scale = max |x| / 127. All zeros, or max |x| below 2^-100: scale 0, y 0. Not      \
      finite somewhere: scale NaN, y 0 */                                                                               \

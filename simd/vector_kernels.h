@@ -45,7 +45,7 @@ constexpr Kernels vector_kernels{
     .mix_f32 = mix_f32,
     .mix_f16 = mix_f16,
     .mix_i8 = mix_i8,
-    .unasked_i8 = unasked_i8,
+    .unfetched_i8 = unfetched_i8,
     .quantize_vector = quantize_vector,
     .softmax_step = softmax_step,
     .rms_norm = rms_norm,

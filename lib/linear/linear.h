@@ -30,8 +30,8 @@ struct Linear {
   const std::byte* at(std::size_t row, std::size_t col = 0) const {
     return data + row * row_bytes() + quant::row_bytes(*type, col);
   }
-  // What a product that comes before these rows may ask for: where they begin, or null if there are none, or
-  // packed ones, which ask for themselves.
+  // What a product that comes before these rows may prefetch: where they begin, or null if there are none, or
+  // packed ones, which are prefetched anyway.
   const std::byte* begin_of(Range rows) const { return data && rows.size() > 0 ? at(rows.begin) : nullptr; }
   // Outputs [begin, begin + n); of packed ones from a panel on.
   Linear rows(std::size_t begin, std::size_t n) const;
@@ -97,7 +97,7 @@ SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const
 
 // Computes some of the outputs, from a multiple of simd::panel_rows on, for n_tok tokens. What an output
 // becomes does not depend on which others are computed with it. next: weights that this thread reads after
-// these rows, to be asked for, or null.
+// these rows, to be prefetched, or null.
 void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear, Range rows,
               const std::byte* next, const Input& x, Rows y, std::size_t n_tok) noexcept;
 

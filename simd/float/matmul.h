@@ -70,11 +70,11 @@ inline void multiply_block(float* y, size_t y_stride, const float* x, size_t x_s
   for (size_t t = 0; t < n_tok; ++t) std::copy_n(x + t * x_stride, n_cols, rows + t * x_row);
   // Those of the next tokens, a few with each tile.
   constexpr size_t tile_rows = tile_panels * panel_rows;
-  constexpr size_t asked_at_once = quant::divided_up(n_tok * tile_rows, panel_block_rows);
-  size_t r = 0, asked = n_tok;
+  constexpr size_t fetched_at_once = quant::divided_up(n_tok * tile_rows, panel_block_rows);
+  size_t r = 0, fetched = n_tok;
   for (; r + tile_rows <= n_rows; r += tile_rows) {
-    for (const size_t end = std::min(asked + asked_at_once, 2 * n_tok); asked < end; ++asked)
-      prefetch_lines(x + asked * x_stride, n_cols);
+    for (const size_t end = std::min(fetched + fetched_at_once, 2 * n_tok); fetched < end; ++fetched)
+      prefetch_lines(x + fetched * x_stride, n_cols);
     multiply_tile<tile_panels, n_tok>(y + r, y_stride, rows, panels + r / panel_rows * panel_stride,
                                       panel_stride, n_cols);
   }

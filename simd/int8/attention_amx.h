@@ -3,7 +3,7 @@
 // instruction. The same bits as by FactorsOfBytes.
 //
 // Reckoning takes about as long as keys and values take to come, and a core has room for so few lines on
-// their way that what comes next has to be asked for all the while, a few lines at a time: half of it here,
+// their way that what comes next has to be prefetched all the while, a few lines at a time: half of it here,
 // the other half by the caller during its softmax (tests/bench/experiments.md).
 #pragma once
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace {
 // Fewer rows of factors than this are not worth a tile.
 constexpr size_t min_tile_factors = 4;
 
-size_t unasked_i8_amx(size_t n, size_t n_q) noexcept { return n_q < min_tile_factors ? 0 : n / 2; }
+size_t unfetched_i8_amx(size_t n, size_t n_q) noexcept { return n_q < min_tile_factors ? 0 : n / 2; }
 
-// What is read after a run, asked for some lines at a time.
+// What is read after a run, prefetched some lines at a time.
 class Ahead {
  public:
   explicit Ahead(const std::int8_t* next) : next_(next) {}
   // Half of n lines.
-  void ask_half_of(size_t n) noexcept {
+  void fetch_half_of(size_t n) noexcept {
     prefetch_lines(next_, n / 2 * cached_line);
     next_ += n / 2 * cached_line;
   }
@@ -94,7 +94,7 @@ inline void score_tiles(float* s, size_t s_stride, const TileFactors& q, size_t 
   for (size_t b = 0; b < n_blocks; ++b) {
     const std::int8_t* const block = k + b * n_steps * tile_row_bytes;
     const auto line = [=](size_t step) { return block + step * tile_row_bytes; };
-    if (ahead) ahead->ask_half_of(n_steps);
+    if (ahead) ahead->fetch_half_of(n_steps);
     _tile_zero(0);
     if (n_whole > 0) {
       _tile_loadd(2, line(0), tile_row_bytes);
@@ -149,8 +149,8 @@ inline void mix_tiles(TileSums (&sums)[mixed_tiles], bool add, const TileFactors
     if constexpr (n_tiles > 2) _tile_loadd(2, sums[2], tile_row_bytes);
     if constexpr (n_tiles > 3) _tile_loadd(3, sums[3], tile_row_bytes);
   }
-  const auto ask = [=] {
-    if (ahead) ahead->ask_half_of(n_steps);
+  const auto fetch = [=] {
+    if (ahead) ahead->fetch_half_of(n_steps);
   };
   for (size_t c = 0; c < n_chunks; ++c) {
     const size_t step = first + c * n_steps;
@@ -158,21 +158,21 @@ inline void mix_tiles(TileSums (&sums)[mixed_tiles], bool add, const TileFactors
     _tile_loadd(6, p.from(step), max_factors);
     _tile_loadd(7, values, row);
     _tile_dpbssd(0, 6, 7);
-    ask();
+    fetch();
     if constexpr (n_tiles > 1) {
       _tile_loadd(7, values + tile_row_bytes, row);
       _tile_dpbssd(1, 6, 7);
-      ask();
+      fetch();
     }
     if constexpr (n_tiles > 2) {
       _tile_loadd(7, values + 2 * tile_row_bytes, row);
       _tile_dpbssd(2, 6, 7);
-      ask();
+      fetch();
     }
     if constexpr (n_tiles > 3) {
       _tile_loadd(7, values + 3 * tile_row_bytes, row);
       _tile_dpbssd(3, 6, 7);
-      ask();
+      fetch();
     }
   }
   _tile_stored(0, sums[0], tile_row_bytes);

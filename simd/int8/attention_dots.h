@@ -14,17 +14,17 @@ constexpr size_t factor_rows = 8;
 constexpr size_t cached_line = block_keys * dot_bytes;
 
 // done(i, dots) for each of n_q rows, at most max_rows at a time: of the n_lines lines from line(step) on.
-// Asks once for what lies `ahead` of those from ask(step) on: a run of keys or values, so that the next run
-// comes from memory at the pace that this one is read, and none is asked for twice or left out where runs are
-// short.
-template <class Numbers, size_t max_rows, size_t n_lines, class Line, class Ask, class Done>
+// Prefetches once what lies `ahead` of those from fetched(step) on: a run of keys or values, so that the next
+// run comes from memory at the pace that this one is read, and none is prefetched twice or left out where
+// runs are short.
+template <class Numbers, size_t max_rows, size_t n_lines, class Line, class Fetched, class Done>
 inline void multiply_lines(const Factors<Numbers>* rows, size_t n_q, size_t n_steps, size_t ahead, Line line,
-                           Ask ask, Done done) noexcept {
+                           Fetched fetched, Done done) noexcept {
   for_each_tile<max_rows>(n_q, [&](size_t first, auto n) {
-    const size_t to_ask = first > 0 ? 0 : ahead;
+    const size_t further = first > 0 ? 0 : ahead;
     I32 dots[n][n_lines * line_vecs];
     Numbers::template multiply<n>(dots, rows + first, n_steps, [&](size_t step) {
-      const std::int8_t* const next = ask(step) + to_ask;
+      const std::int8_t* const next = fetched(step) + further;
       RUNNEL_UNROLL for (size_t l = 0; l < n_lines; ++l) prefetch_l2(next + l * cached_line);
       return line(step);
     });
@@ -63,10 +63,10 @@ void scores_i8_dots(float* s, size_t s_stride, const float* q, size_t q_stride, 
                         std::min(factor_rows, n_q - i), k, k_scales, n_blocks, dim, i > 0 ? 0 : ahead);
 }
 
-// Columns are mixed a line of each step after another; with vectors of 8 numbers what comes next is asked for
-// in the order of memory all the same (the last lines are left out where steps end with a part of one). Other
-// widths were not measured (tests/bench/experiments.md).
-constexpr bool asks_in_order = lanes == 8;
+// Columns are mixed a line of each step after another; with vectors of 8 numbers what comes next is
+// prefetched in the order of memory all the same (the last lines are left out where steps end with a part of
+// one). Other widths were not measured (tests/bench/experiments.md).
+constexpr bool fetches_in_order = lanes == 8;
 
 // The columns of n_lines lines, from d on.
 template <class Numbers, size_t max_rows, size_t n_lines>
@@ -79,7 +79,7 @@ inline void mix_lines(float* y, size_t y_stride, const Factors<Numbers>* rows, s
   };
   multiply_lines<Numbers, max_rows, n_lines>(
       rows, n_q, n_steps, ahead, line,
-      [&](size_t step) { return asks_in_order ? in_order(step) : line(step); },
+      [&](size_t step) { return fetches_in_order ? in_order(step) : line(step); },
       [&](size_t i, const I32(&dots)[n_lines * line_vecs]) {
         RUNNEL_UNROLL for (size_t c = 0; c < n_lines * line_vecs; ++c) {
           float* const to = y + i * y_stride + d + c * lanes;

@@ -16,7 +16,7 @@ void mix_i8(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n
   mix<CachedI8>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
 }
 
-size_t unasked_i8(size_t /*n*/, size_t /*n_q*/) noexcept { return 0; }
+size_t unfetched_i8(size_t /*n*/, size_t /*n_q*/) noexcept { return 0; }
 
 }  // namespace
 }  // namespace runnel::simd

@@ -12,7 +12,7 @@
 namespace runnel::simd {
 namespace {
 
-// For fewer tokens than a tile has. These processors read weights faster from more places, asked a page
+// For fewer tokens than a tile has. These processors read weights faster from more places, prefetched a page
 // ahead.
 struct DotFew : DotVnni<2, 8> {
   static constexpr size_t decode_panels = 4;
@@ -125,12 +125,12 @@ struct DotAmx : DotFew {
     shapes.load();
   }
 
-  // Register number i = the dots of block b. With each block one token's next outputs are asked for: many at
+  // Register number i = the dots of block b. With each block one token's next outputs are prefetched: many at
   // once would hold up the inputs.
   template <size_t i>
   static void multiply(const Tile& tile, size_t b, const NextOutputs& next) noexcept {
     const size_t t = b - tile.stretch.begin;
-    if (t < tile_tokens) next.ask<tile_panels>(t);
+    if (t < tile_tokens) next.fetch<tile_panels>(t);
     const BlockI8 block = tile.block(b);
     if constexpr (i % 2 == 0) {
       _tile_loadd(4, block.x, quant::i8_block);
@@ -200,7 +200,7 @@ struct DotAmx : DotFew {
       store_dots<1>(dots);
       outputs.template add<0>(dots[0], tile, b);
     }
-    for (size_t t = b - tile.stretch.begin; t < n_tok; ++t) next.ask<n_panels>(t);
+    for (size_t t = b - tile.stretch.begin; t < n_tok; ++t) next.fetch<n_panels>(t);
     store_dots<2>(dots);
     outputs.template add<1>(dots[1], tile, b - 3);
     store_dots<3>(dots);

@@ -14,7 +14,7 @@ namespace {
 struct Dot {
   static constexpr size_t tile_panels = 2;
   static constexpr size_t tile_tokens = 3;    // their sums leave four registers
-  static constexpr size_t decode_panels = 3;  // fastest so, and not asked for (tests/bench/experiments.md)
+  static constexpr size_t decode_panels = 3;  // fastest so, and not prefetched (tests/bench/experiments.md)
   static constexpr size_t decode_ahead = 0;
   static constexpr Cache streams_few_to = Cache::l1;
   static constexpr bool reads_split = true;
@@ -38,7 +38,7 @@ struct Dot {
     }
     for_each_step(n_steps, [&](size_t step) {
       RUNNEL_UNROLL
-      for (size_t p = 0; p < n_panels; ++p) block.ask_ahead(p, step);
+      for (size_t p = 0; p < n_panels; ++p) block.fetch_ahead(p, step);
       RUNNEL_UNROLL
       for (size_t t = 0; t < n_tok; ++t) {
         const Words magnitudes = four_of(block.magnitudes_from(t, step));

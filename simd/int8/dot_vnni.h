@@ -13,7 +13,7 @@ struct DotVnni {
   static constexpr size_t tile_panels = panels;
   static constexpr size_t tile_tokens = tokens;
   static constexpr size_t decode_panels = 2;  // with their scales four places, as many as Zen 4 and 5 like
-  static constexpr size_t decode_ahead = 0;   // it reads slower when asked (tests/bench/experiments.md)
+  static constexpr size_t decode_ahead = 0;   // it reads slower with it (tests/bench/experiments.md)
   static constexpr Cache streams_few_to = Cache::l1;
   static constexpr bool reads_split = false;
 

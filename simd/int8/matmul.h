@@ -8,7 +8,7 @@
 //   struct Dot {
 //     static constexpr size_t tile_panels, tile_tokens;  // what fills the registers
 //     static constexpr size_t decode_panels;             // read side by side for a single token
-//     static constexpr size_t decode_ahead;              // bytes that it asks for ahead; 0: it does not
+//     static constexpr size_t decode_ahead;              // bytes that it prefetches ahead; 0: it does not
 //     static constexpr Cache streams_few_to;             // none: block() is only called with a BlockI8
 //     static constexpr bool reads_split;                 // of the activations, not their codes
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
@@ -17,7 +17,7 @@
 //     template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
 //     static void block(const Block& block, Steps n_steps, Take take) noexcept;
 //     // May be missing. Adds blocks of the tile to y, whole groups of them, from its first on; returns the
-//     // block where it stopped. Asks for all of the next outputs meanwhile.
+//     // block where it stopped. Prefetches all of the next outputs meanwhile.
 //     template <class Groups, size_t n_panels, size_t n_tok>
 //     static size_t add_groups(Sums<n_panels, n_tok>& y, const Tile& tile, const NextOutputs& next) noexcept;
 //   };
@@ -72,8 +72,8 @@ struct Weights {
                             // come from memory
 
   size_t n_rows() const noexcept { return panels.shape.n_rows; }
-  // What is to be asked for while panels from number i on are multiplied; others lie panel_codes() apart, and
-  // the next n panels are multiplied then.
+  // What is to be prefetched while panels from number i on are multiplied; others lie panel_codes() apart,
+  // and the next n panels are multiplied then.
   const std::int8_t* ahead(size_t i, size_t n) const noexcept {
     const size_t panel_codes = panels.shape.panel_codes();
     return next != nullptr ? next + i * panel_codes : panels.codes + (i + n) * panel_codes;
@@ -91,7 +91,7 @@ struct Tile {
   size_t y_panel_stride = panel_rows;  // of a token's outputs
   const std::int8_t* ahead = nullptr;  // codes of the panels that come next, codes_stride apart
   size_t ahead_lines = 0;              // of each that are fetched at once
-  size_t ahead_step = 0;               // of each that are asked for in a step of a streamed block, in bytes
+  size_t ahead_step = 0;               // of each that are prefetched in a step of a streamed block, in bytes
 
   bool is_first() const noexcept { return stretch.begin == 0; }
   bool is_last() const noexcept { return stretch.end == quant::i8_blocks(x.n_cols); }
@@ -107,14 +107,14 @@ struct Tile {
             codes_stride,
             reads_split ? x.split + place * quant::i8_split : x.codes + place * quant::i8_block,
             x.offsets + place,
-            ahead + asked_before(b),
+            ahead + fetched_before(b),
             ahead_step};
   }
   // By the steps of streamed blocks, in bytes of each of the next panels.
-  size_t asked_before(size_t b) const noexcept { return (b - stretch.begin) * block_steps * ahead_step; }
+  size_t fetched_before(size_t b) const noexcept { return (b - stretch.begin) * block_steps * ahead_step; }
   // By the whole tile, in either way.
-  size_t asked() const noexcept {
-    return n_fetches(stretch) * ahead_lines * line_bytes + asked_before(stretch.end);
+  size_t fetched() const noexcept {
+    return n_fetches(stretch) * ahead_lines * line_bytes + fetched_before(stretch.end);
   }
   // In every lane.
   F32 x_scale(size_t t, size_t b) const noexcept { return F32(x.scales[x.place(b) + t]); }
@@ -206,7 +206,7 @@ struct NextOutputs {
   size_t panel_stride;
 
   template <size_t n_panels>
-  void ask(size_t t) const noexcept {
+  void fetch(size_t t) const noexcept {
     RUNNEL_UNROLL
     for (size_t p = 0; p < n_panels; ++p) prefetch_to_write(y + t * stride + p * panel_stride);
   }
@@ -219,7 +219,7 @@ inline void add_all_blocks(Sums<n_panels, n_tok>& y, const Tile& tile, const Nex
     first = Dot::template add_groups<Groups, n_panels, n_tok>(y, tile, next);
   } else {
     RUNNEL_UNROLL
-    for (size_t t = 0; t < n_tok; ++t) next.ask<n_panels>(t);
+    for (size_t t = 0; t < n_tok; ++t) next.fetch<n_panels>(t);
   }
   add_blocks<Dot, n_panels, n_tok>(Groups(), y, tile, first);
 }
@@ -314,7 +314,7 @@ inline void multiply_chunk(float*& y, size_t y_stride, Tile& tile, size_t n_left
     multiply_tile<Dot, Groups, n_panels, n_tok>(y, y_stride, tile, n_rows);
     y += n_tok * y_stride;
     tile.x = tile.x.tokens(n_tok);
-    tile.ahead += tile.asked();
+    tile.ahead += tile.fetched();
   };
   constexpr size_t most = most_left<max_tokens>;
   if constexpr (max_tokens > most) {
@@ -336,7 +336,7 @@ inline void multiply_tokens(float* y, size_t y_stride, Tile tile, size_t n_left,
   }
 }
 
-// How many lines of each of the panels that come next are asked for at a time, so that all of them are there
+// How many lines of each of the panels that come next are prefetched at a time, so that all of them are there
 // when the tokens have passed. Too few tiles would wait for them instead, unless the panels are there
 // already.
 template <size_t max_tokens>
@@ -347,7 +347,7 @@ inline size_t lines_ahead(const Weights& w, const Stretch& stretch, size_t n_tok
   return n_lines / std::max<size_t>(1, n_tiles * n_fetches(stretch)) + 1;
 }
 
-// The same for streamed blocks, each step of which asks for so many bytes of each of the next panels.
+// The same for streamed blocks, each step of which prefetches so many bytes of each of the next panels.
 template <size_t max_tokens>
 inline size_t step_ahead(size_t n_tok) noexcept {
   return quant::divided_up(quant::i8_step_bytes, count_tiles<max_tokens>(n_tok));
@@ -431,7 +431,7 @@ inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, s
   constexpr size_t n_panels = Dot::tile_panels, max_tokens = Dot::tile_tokens;
   using Few = std::conditional_t<Dot::streams_few_to != Cache::none, Streamed<Dot>, Dot>;
   size_t begin = 0;
-  if (n_tok == 1) {  // stride 0: no next token's outputs to ask for
+  if (n_tok == 1) {  // stride 0: no next token's outputs to prefetch
     begin = multiply_streams<Dot, Groups, Dot::decode_panels, 1>(y, 0, x, n_tok, w, stretch);
   } else if (n_tok < least_streamed) {
     begin = multiply_streams<Dot, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch);

@@ -47,12 +47,12 @@ struct InputsQ8_0 {
   }
 };
 
-// With AVX-512 (Zen 5) one core gets Q8_0 rows the faster the further it asks ahead, two that share what
-// memory gives do not from 2 KB on (tests/bench/experiments.md).
+// With AVX-512 (Zen 5) one core gets Q8_0 rows the faster the further ahead it prefetches, two that share
+// what memory gives do not from 2 KB on (tests/bench/experiments.md).
 constexpr size_t prefetch_bytes_q8_0 = lanes == 16 ? 2048 : prefetch_bytes;
 
-// What for_each_block() reads before what it asks for has come: how the streams of rows begin. A piece of the
-// rows begins anew each time (lib/system/parallel.h).
+// What for_each_block() reads before what it prefetches has come: how the streams of rows begin. A piece of
+// the rows begins anew each time (lib/system/parallel.h).
 template <size_t ahead>
 inline void fetch_first_blocks(const quant::BlockQ8_0* w, size_t n_rows, size_t row_blocks) noexcept {
   const size_t apart = n_rows / matvec_rows * row_blocks;

@@ -22,7 +22,7 @@ struct BlockI8 {
   size_t w_stride;
   const std::int8_t* x;         // [n_tok][32], or split: [n_tok][2][32]; zeros where there is no weight
   const std::int32_t* offsets;  // [n_tok]
-  // What a StreamedBlock asks for of the panels that come next: so many bytes a step.
+  // What a StreamedBlock prefetches of the panels that come next: so many bytes a step.
   const std::int8_t* ahead = nullptr;
   size_t ahead_step = 0;
 
@@ -30,7 +30,7 @@ struct BlockI8 {
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
     return panel(p) + weights_at(step, v);
   }
-  void ask_ahead(size_t /*p*/, size_t /*step*/) const noexcept {}
+  void fetch_ahead(size_t /*p*/, size_t /*step*/) const noexcept {}
   // The inputs of a token from a step on.
   const std::int8_t* inputs_from(size_t t, size_t step) const noexcept {
     return x + t * quant::i8_block + step * quant::i8_step_cols;
@@ -47,17 +47,17 @@ struct BlockI8 {
   std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
 };
 
-// Where later weights are asked to.
+// Where later weights are prefetched to.
 enum class Cache { none, l1, l2 };
 
-// One whose steps ask memory for later weights, a line each: many at once would wait for each other.
+// One whose steps prefetch later weights, a line each: many at once would wait for each other.
 template <Cache to>
 struct StreamedBlock : BlockI8 {
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
-    if (v == 0) ask_ahead(p, step);
+    if (v == 0) fetch_ahead(p, step);
     return BlockI8::weights(p, step, v);
   }
-  void ask_ahead(size_t p, size_t step) const noexcept {
+  void fetch_ahead(size_t p, size_t step) const noexcept {
     const std::int8_t* const line = ahead + p * w_stride + step * ahead_step;
     if constexpr (to == Cache::l1)
       prefetch(line, 0);

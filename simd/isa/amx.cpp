@@ -9,9 +9,9 @@
 namespace runnel::simd {
 namespace {
 
-// From so many tokens on what the caller reads next is asked for. Fewer tokens are multiplied sooner than it
+// From so many tokens on what the caller reads next is prefetched. Fewer tokens are multiplied sooner than it
 // comes, and what lies in the L2 cache waits behind it (tests/bench/experiments.md).
-// Without it, two tiles ask for panels that may well be in the L2 cache, which costs nothing.
+// Without it, two tiles prefetch panels that may well be in the L2 cache, which costs nothing.
 constexpr size_t next_from = 40;
 
 void matmul_i8_amx(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
@@ -64,6 +64,6 @@ const Kernels kernels_amx{.peak_i8 = peak_i8_amx,
                           .matmul_i8 = matmul_i8_amx,
                           .scores_i8 = scores_i8_amx,
                           .mix_i8 = mix_i8_amx,
-                          .unasked_i8 = unasked_i8_amx};
+                          .unfetched_i8 = unfetched_i8_amx};
 
 }  // namespace runnel::simd

@@ -447,7 +447,7 @@ void mix_i8(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n
   }
 }
 
-size_t unasked_i8(size_t n, size_t /*n_q*/) noexcept { return n; }
+size_t unfetched_i8(size_t n, size_t /*n_q*/) noexcept { return n; }
 
 float softmax_step(float* s, size_t n, float* max, float* sum) noexcept {
   float new_max = *max;

@@ -238,11 +238,11 @@ void check_mix_i8(const Kernels& kernels, Report& report) {
   check_mix_of_extremes(kernels, report);
 }
 
-void check_unasked_i8(const Kernels& kernels, Report& report) {
+void check_unfetched_i8(const Kernels& kernels, Report& report) {
   for (const std::size_t n : Sizes{0, 1, 63, 64, 16384}) {
     for (std::size_t n_q = 1; n_q <= 33; ++n_q)
-      report.expect(kernels.unasked_i8(n, n_q) <= n, "%zu of %zu bytes for %zu queries",
-                    kernels.unasked_i8(n, n_q), n, n_q);
+      report.expect(kernels.unfetched_i8(n, n_q) <= n, "%zu of %zu bytes for %zu queries",
+                    kernels.unfetched_i8(n, n_q), n, n_q);
   }
 }
 
