@@ -24,13 +24,13 @@ std::size_t expert_rows(const Model& model, const CacheSize& size) {
 Integers::Integers(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
                    std::size_t max_cols)
     : int8(kernels, max_tok >= model.weight_kinds().int8_from() ? max_tok : 0, max_cols),
-      words(kernels, max_tok >= model.weight_kinds().words_from(kernels) ? max_tok : 0, max_cols) {}
+      int16(kernels, max_tok >= model.weight_kinds().int16_from(kernels) ? max_tok : 0, max_cols) {}
 
 std::size_t Integers::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
                               std::size_t max_cols) {
   const WeightKinds& kinds = model.weight_kinds();
   return (max_tok >= kinds.int8_from() ? Int8Buffer::n_bytes(kernels, max_tok, max_cols) : 0) +
-         (max_tok >= kinds.words_from(kernels) ? WordsBuffer::n_bytes(kernels, max_tok, max_cols) : 0);
+         (max_tok >= kinds.int16_from(kernels) ? Int16Buffer::n_bytes(kernels, max_tok, max_cols) : 0);
 }
 
 ResidualStream::ResidualStream(const Model& model, const simd::Kernels& kernels, std::size_t max_tok)

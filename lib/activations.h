@@ -29,7 +29,7 @@ struct Integers {
   static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
                              std::size_t max_cols);
   Int8Buffer int8;    // has room where a product of max_tok tokens reads int8
-  WordsBuffer words;  // where one reads words
+  Int16Buffer int16;  // where one reads int16
 };
 
 // What is done to whole tokens between products.

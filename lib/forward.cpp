@@ -287,11 +287,11 @@ Input Forward::prepare(Range tokens, ConstRows rows, std::size_t n_tok, Integers
   const std::size_t n_cols = rows.stride;
   Input input{rows, {}, {}};
   if (reads_int8(n_tok)) input.int8 = integers.int8.of(n_tok, n_cols);
-  if (reads_words(n_tok)) input.words = integers.words.of(n_tok, n_cols);
+  if (reads_int16(n_tok)) input.int16 = integers.int16.of(n_tok, n_cols);
   if (tokens.size() == 0) return input;
   const Input some = input.tokens(tokens.begin);
   if (reads_int8(n_tok)) kernels_.quantize_i8(some.int8, some.rows.data, n_cols, tokens.size());
-  if (reads_words(n_tok)) kernels_.quantize_i16(some.words, some.rows.data, n_cols, tokens.size());
+  if (reads_int16(n_tok)) kernels_.quantize_i16(some.int16, some.rows.data, n_cols, tokens.size());
   return input;
 }
 

@@ -81,10 +81,10 @@ class Forward {
     return is_shared_out(n_tok) ? thread.split(n_tok) : Range{0, 1};
   }
   bool reads_int8(std::size_t n_tok) const noexcept { return n_tok >= model_.weight_kinds().int8_from(); }
-  bool reads_words(std::size_t n_tok) const noexcept {
-    return n_tok >= model_.weight_kinds().words_from(kernels_);
+  bool reads_int16(std::size_t n_tok) const noexcept {
+    return n_tok >= model_.weight_kinds().int16_from(kernels_);
   }
-  bool reads_integers(std::size_t n_tok) const noexcept { return reads_int8(n_tok) || reads_words(n_tok); }
+  bool reads_integers(std::size_t n_tok) const noexcept { return reads_int8(n_tok) || reads_int16(n_tok); }
   // Rows without gaps as products read them, in integers too where one of them reads those, which are made
   // here of some tokens, or of the thread's own. Those of others are there after a barrier.
   Input prepare(Range tokens, ConstRows rows, std::size_t n_tok, Integers& integers) noexcept;

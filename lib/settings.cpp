@@ -71,7 +71,7 @@ constexpr Row rows[] = {
       "default false",
       model},
      Truth{&Settings::int8}},
-    {{"isa", "kernel row, by name; empty: the best this CPU runs; default empty", model}, KernelRow{}},
+    {{"isa", "kernel row, by name; empty: the best this CPU runs; default empty", session}, KernelRow{}},
 
     {{"threads", "threads; 0 to 1024, 0: one for each performance core; default 0", running},
      Whole{&Settings::threads, 0, 1024, "of threads "}},

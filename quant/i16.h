@@ -1,6 +1,6 @@
-// I16: weights and activations as integers of 14 bits, in words of 16, for products of F16 and BF16 weights
-// with many tokens. Processors multiply such words twice as fast as floats, and the sum of a block of
-// products is exact.
+// I16: weights and activations as integers of 14 bits, in int16, for products of F16 and BF16 weights with
+// many tokens. Processors multiply int16 twice as fast as floats, and the sum of a block of products is
+// exact.
 //
 // Weights lie in panels like those of int8 (quant/i8.h), but two inputs of all 16 rows together, 64 bytes,
 // and in whole blocks of 32 inputs:
@@ -16,7 +16,7 @@
 //
 // Not every matrix is that good for. A weight is off by half its scale at most; with k the mean magnitude of
 // an input's codes in a panel, what the input adds to a product is off by 1 / (2 k) of what it adds on
-// average. F16 itself rounds a weight by 2^-11 of it at most (its unit roundoff). Words are precise enough
+// average. F16 itself rounds a weight by 2^-11 of it at most (its unit roundoff). They are precise enough
 // where that error is, in the mean square over a group's inputs, no more than four times F16's:
 //
 //   mean (256 / k)^2 <= 1

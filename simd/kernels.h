@@ -89,7 +89,7 @@ constexpr size_t panel_block_cols = 512;
      prefetched meanwhile, and need not be all there. Or null */                                                       \
   X(matmul_i8,    void,   (float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,                     \
                            const quant::PanelsI8& w, const void* next))                                                \
-  /* words (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols].       \
+  /* int16 (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols].       \
      Returns whether they are precise enough in each group of each panel, and no weights but zeros are lost: an input  \
      without codes has no others */                                                                                    \
   X(pack_i16_f16, bool,   (const quant::MutablePanelsI16& out, const F16* w, size_t w_stride))                         \
@@ -101,7 +101,7 @@ constexpr size_t panel_block_cols = 512;
      from y on, not from 0 */                                                                                          \
   X(matmul_i16,   void,   (float* y, size_t y_stride, const quant::ActivationsI16& x, size_t first_col, size_t n_tok,  \
                            const quant::PanelsI16& w))                                                                 \
-  /* whether words are multiplied faster than floats */                                                                \
+  /* whether int16 is multiplied faster than floats */                                                                 \
   X(prefers_i16,  bool,   ())                                                                                          \
   /* attention. s[i, 16 b + j] = sum_d q[i, d] k[b, d, j], one chain of additions in the order of d;  q: [n_q, dim]    \
      rows q_stride apart, k: [n_blocks, dim, block_keys], s: [n_q, n_blocks * block_keys] rows s_stride apart */       \

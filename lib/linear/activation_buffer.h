@@ -1,4 +1,4 @@
-// Memory for activations in int8 or in words.
+// Memory for activations in int8 or in int16.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +62,6 @@ class ActivationBuffer {
   std::vector<float> maxima_;
 };
 using Int8Buffer = ActivationBuffer<std::int8_t>;
-using WordsBuffer = ActivationBuffer<std::int16_t>;
+using Int16Buffer = ActivationBuffer<std::int16_t>;
 
 }  // namespace runnel

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "lib/linear/float_matmul.h"
+#include "lib/linear/int16_matmul.h"
 #include "lib/linear/panel_blocks.h"
 #include "lib/linear/q8_0_matmul.h"
-#include "lib/linear/words_matmul.h"
 
 namespace runnel {
 namespace {
@@ -29,7 +29,7 @@ constexpr std::size_t max_times_read = 8;
 // AVX2 takes three, and one is left over.
 constexpr std::size_t tile_outputs = 4 * simd::panel_rows;
 
-enum class Product { packed, few_tokens, floats, words, q8_0 };
+enum class Product { packed, few_tokens, floats, int16, q8_0 };
 
 // From how many tokens on weights of a type are laid out, of F32, F16 or BF16.
 std::size_t min_tokens_of(const simd::Kernels& k, const quant::TypeInfo& type) {
@@ -40,18 +40,18 @@ Product product_of(const simd::Kernels& k, const Linear& w, std::size_t n_tok) {
   if (w.packed.codes) return Product::packed;
   if (w.type->type == TensorType::q8_0) return n_tok < min_tokens_q8_0 ? Product::few_tokens : Product::q8_0;
   if (n_tok < min_tokens_of(k, *w.type)) return Product::few_tokens;
-  return w.type->type != TensorType::f32 && k.prefers_i16() ? Product::words : Product::floats;
+  return w.type->type != TensorType::f32 && k.prefers_i16() ? Product::int16 : Product::floats;
 }
 
-// What is laid out in floats, and what in words.
+// What is laid out in floats, and what in int16.
 bool has_floats(const WeightKinds& kinds, const simd::Kernels& k) {
   return kinds.f32 || (kinds.halves && !k.prefers_i16());
 }
-bool has_words(const WeightKinds& kinds, const simd::Kernels& k) { return kinds.halves && k.prefers_i16(); }
+bool has_int16(const WeightKinds& kinds, const simd::Kernels& k) { return kinds.halves && k.prefers_i16(); }
 
 std::size_t n_floats(const WeightKinds& kinds, const simd::Kernels& k, std::size_t max_cols) {
   return std::max(has_floats(kinds, k) ? float_block_floats(max_cols) : 0,
-                  has_words(kinds, k) ? words_panel_floats : 0);
+                  has_int16(kinds, k) ? int16_panel_floats : 0);
 }
 
 // That all of W's rows are worth.
@@ -110,7 +110,7 @@ Arithmetic arithmetic_of(const simd::Kernels& kernels, const Linear& w) noexcept
     case Product::packed:
     case Product::q8_0:
       return Arithmetic::i8;
-    case Product::words:
+    case Product::int16:
       return Arithmetic::i16;
     default:
       return Arithmetic::f32;
@@ -138,23 +138,23 @@ std::size_t WeightKinds::int8_from() const {
   return packed ? 1 : q8_0 ? min_tokens_q8_0 : std::numeric_limits<std::size_t>::max();
 }
 
-std::size_t WeightKinds::words_from(const simd::Kernels& kernels) const {
-  return has_words(*this, kernels) ? kernels.most_few(2) + 1 : std::numeric_limits<std::size_t>::max();
+std::size_t WeightKinds::int16_from(const simd::Kernels& kernels) const {
+  return has_int16(*this, kernels) ? kernels.most_few(2) + 1 : std::numeric_limits<std::size_t>::max();
 }
 
 LinearScratch::LinearScratch(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols)
     : floats(n_floats(kinds, kernels, max_cols)),
-      words(has_words(kinds, kernels) ? words_block().n_codes() : 0),
-      word_scales(has_words(kinds, kernels) ? words_block().n_scales() : 0),
+      int16(has_int16(kinds, kernels) ? int16_block().n_codes() : 0),
+      int16_scales(has_int16(kinds, kernels) ? int16_block().n_scales() : 0),
       codes(kinds.q8_0 ? q8_0_block_codes(max_cols) : 0),
       scales(codes.size() / quant::BlockQ8_0::size) {}
 
 std::size_t LinearScratch::n_bytes(const WeightKinds& kinds, const simd::Kernels& kernels,
                                    std::size_t max_cols) {
   const std::size_t n_codes = kinds.q8_0 ? q8_0_block_codes(max_cols) : 0;
-  const std::size_t n_words =
-      has_words(kinds, kernels) ? words_block().n_codes() + words_block().n_scales() : 0;
-  return n_floats(kinds, kernels, max_cols) * sizeof(float) + n_words * sizeof(std::int16_t) + n_codes +
+  const std::size_t n_int16 =
+      has_int16(kinds, kernels) ? int16_block().n_codes() + int16_block().n_scales() : 0;
+  return n_floats(kinds, kernels, max_cols) * sizeof(float) + n_int16 * sizeof(std::int16_t) + n_codes +
          n_codes / quant::BlockQ8_0::size * sizeof(std::uint16_t);
 }
 
@@ -166,7 +166,7 @@ SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const
     if (!*w) continue;
     work.n = w->n_rows;
     const Product product = product_of(kernels, *w, n_tok);
-    if (product == Product::floats || product == Product::words) {
+    if (product == Product::floats || product == Product::int16) {
       const SharedWork rows =
           product == Product::floats ? float_matmul_rows(*w, n_threads) : panel_block_pieces(*w, n_threads);
       work.multiple = std::max(work.multiple, rows.multiple);
@@ -195,8 +195,8 @@ void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear
     case Product::floats:
       float_matmul(kernels, scratch, linear, rows, x.rows, y, n_tok);
       break;
-    case Product::words:
-      words_matmul(kernels, scratch, linear, rows, x, y, n_tok);
+    case Product::int16:
+      int16_matmul(kernels, scratch, linear, rows, x, y, n_tok);
       break;
     case Product::q8_0:
       q8_0_matmul(kernels, scratch, linear, rows, next, x.int8, y, n_tok);

@@ -44,13 +44,13 @@ Arithmetic arithmetic_of(const simd::Kernels& kernels, const Linear& w) noexcept
 
 // The kinds of matrices there are in a model. Q8_0 weights are multiplied in int8 as packed ones are, but for
 // a single token, which only waits for them to come from memory: that product takes activations in floats.
-// Weights of 16 bits are multiplied in words with many tokens, where the kernels prefer that to floats.
+// Weights of 16 bits are multiplied in int16 with many tokens, where the kernels prefer that to floats.
 struct WeightKinds {
   bool f32 = false, halves = false, q8_0 = false, packed = false;  // halves: F16 and BF16
   void add(const Linear& w);
-  // From how many tokens on some product reads activations in int8, and in words.
+  // From how many tokens on some product reads activations in int8, and in int16.
   std::size_t int8_from() const;
-  std::size_t words_from(const simd::Kernels& kernels) const;
+  std::size_t int16_from(const simd::Kernels& kernels) const;
 };
 
 // Rows of activations, [n_tok, stride].
@@ -64,18 +64,18 @@ struct Rows {
   operator ConstRows() const { return {data, stride}; }  // NOLINT(google-explicit-constructor)
 };
 
-// What a product reads: rows of activations, and the same in int8 and in words from so many tokens on as
+// What a product reads: rows of activations, and the same in int8 and in int16 from so many tokens on as
 // WeightKinds tells.
 struct Input {
   ConstRows rows;
   quant::ActivationsI8 int8;
-  quant::ActivationsI16 words;
+  quant::ActivationsI16 int16;
 
   // From token `begin` on.
   Input tokens(std::size_t begin) const noexcept {
     return {{rows.data + begin * rows.stride, rows.stride},
             int8.codes ? int8.tokens(begin) : int8,
-            words.codes ? words.tokens(begin) : words};
+            int16.codes ? int16.tokens(begin) : int16};
   }
 };
 
@@ -83,9 +83,9 @@ struct Input {
 struct LinearScratch {
   LinearScratch(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols);
   static std::size_t n_bytes(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols);
-  AlignedVector<float> floats;        // float_matmul.h, words_matmul.h
-  AlignedVector<std::int16_t> words;  // words_matmul.h
-  AlignedVector<std::uint16_t> word_scales;
+  AlignedVector<float> floats;        // float_matmul.h, int16_matmul.h
+  AlignedVector<std::int16_t> int16;  // int16_matmul.h
+  AlignedVector<std::uint16_t> int16_scales;
   AlignedVector<std::int8_t> codes;  // q8_0_matmul.h
   AlignedVector<std::uint16_t> scales;
 };

@@ -1,4 +1,4 @@
-// The kernels of words, where an instruction set multiplies them faster than floats.
+// The kernels of int16, where an instruction set multiplies it faster than floats.
 #pragma once
 #include "simd/int16/matmul.h"
 #include "simd/int16/pack.h"

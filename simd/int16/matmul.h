@@ -1,4 +1,4 @@
-// The product of panels of words (quant/i16.h) with activations of words. For a tile of panels and tokens
+// The product of panels of int16 (quant/i16.h) with activations of int16. For a tile of panels and tokens
 // each block of 32 inputs is summed exactly in int32 registers; then one conversion and one fused addition
 // carry it into float sums, in the order that kernels.h lays down. The panels of a tile stay in the L1 cache
 // while all tokens pass.
@@ -6,18 +6,18 @@
 #include <algorithm>
 
 #include "quant/i16.h"
+#include "simd/i16.h"
 #include "simd/int8/vocabulary.h"
 #include "simd/tiles.h"
-#include "simd/words.h"
 
 namespace runnel::simd {
 namespace {
 
-constexpr size_t word_steps = quant::i16_block / quant::i16_step_cols;  // of a block
-constexpr size_t step_words = panel_rows * quant::i16_step_cols;
+constexpr size_t i16_block_steps = quant::i16_block / quant::i16_step_cols;  // of a block
+constexpr size_t i16_step_codes = panel_rows * quant::i16_step_cols;
 
 // Panels and tokens of a tile.
-struct WordsTile {
+struct I16Tile {
   quant::PanelsI16 w;   // the first panel
   size_t codes_stride;  // from panel to panel; 0 repeats the only one
   size_t scales_stride;
@@ -26,14 +26,14 @@ struct WordsTile {
 
   size_t n_blocks() const noexcept { return w.shape.n_blocks(); }
   const std::int16_t* weights(size_t p, size_t v, size_t b, size_t step) const noexcept {
-    return w.codes + p * codes_stride + (b * word_steps + step) * step_words +
+    return w.codes + p * codes_stride + (b * i16_block_steps + step) * i16_step_codes +
            v * lanes * quant::i16_step_cols;
   }
   F32 w_scale(size_t p, size_t v, size_t group) const noexcept {
     return load_bf16(w.scales + p * scales_stride + group * panel_rows + v * lanes);
   }
   // Two inputs of a token, as one number.
-  Words inputs(size_t t, size_t b, size_t step) const noexcept {
+  I16 inputs(size_t t, size_t b, size_t step) const noexcept {
     std::int32_t two = 0;
     const size_t place = x.place(first_block + b) + t;
     __builtin_memcpy(&two, x.codes + place * quant::i16_block + step * quant::i16_step_cols, sizeof two);
@@ -47,30 +47,30 @@ using TileSums = F32[n_tok][n_panels * panel_vecs];
 
 // sums += a block's dots times the scales of the activations.
 template <size_t n_panels, size_t n_tok>
-inline void add_block(TileSums<n_panels, n_tok>& sums, const WordsTile& tile, size_t b) noexcept {
+inline void add_block(TileSums<n_panels, n_tok>& sums, const I16Tile& tile, size_t b) noexcept {
   constexpr size_t n_vecs = n_panels * panel_vecs;
   PairSums dots[n_tok][n_vecs];
   RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) {
     RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) dots[t][v] = PairSums{};
   }
-  RUNNEL_UNROLL for (size_t step = 0; step < word_steps; ++step) {
-    Words w[n_vecs];
+  RUNNEL_UNROLL for (size_t step = 0; step < i16_block_steps; ++step) {
+    I16 w[n_vecs];
     RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) w[v] =
         load_i32(tile.weights(v / panel_vecs, v % panel_vecs, b, step));
     RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) {
-      const Words x = tile.inputs(t, b, step);
+      const I16 x = tile.inputs(t, b, step);
       RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) dots[t][v] = add_pairs(dots[t][v], w[v], x);
     }
   }
   RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) {
     const F32 scale = tile.x_scale(t, b);
     RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[t][v] =
-        fmadd(to_float(I32((Words)dots[t][v])), scale, sums[t][v]);
+        fmadd(to_float(I32((I16)dots[t][v])), scale, sums[t][v]);
   }
 }
 
 template <size_t n_panels, size_t n_tok>
-inline void add_groups(TileSums<n_panels, n_tok>& y, const WordsTile& tile) noexcept {
+inline void add_groups(TileSums<n_panels, n_tok>& y, const I16Tile& tile) noexcept {
   constexpr size_t n_vecs = n_panels * panel_vecs, group_blocks = quant::i16_group / quant::i16_block;
   for (size_t begin = 0; begin < tile.n_blocks(); begin += group_blocks) {
     TileSums<n_panels, n_tok> part;
@@ -88,7 +88,7 @@ inline void add_groups(TileSums<n_panels, n_tok>& y, const WordsTile& tile) noex
 
 // y += value * column of the panels, for each entry that is carried of token t. y: [n_panels * panel_vecs]
 template <size_t n_panels>
-inline void add_carried(F32* y, const WordsTile& tile, size_t t) noexcept {
+inline void add_carried(F32* y, const I16Tile& tile, size_t t) noexcept {
   const quant::CarriedEntry* const carried = tile.x.carried + t * quant::i8_max_carried(tile.x.n_cols);
   const size_t first_col = tile.first_block * quant::i16_block;
   for (size_t i = 0; i < tile.x.n_carried[t]; ++i) {
@@ -106,7 +106,7 @@ inline void add_carried(F32* y, const WordsTile& tile, size_t t) noexcept {
 
 // y: [n_tok, n_panels * 16], tokens y_stride apart.
 template <size_t n_panels, size_t n_tok>
-[[gnu::noinline]] void multiply_words(float* y, size_t y_stride, const WordsTile& tile) noexcept {
+[[gnu::noinline]] void multiply_i16(float* y, size_t y_stride, const I16Tile& tile) noexcept {
   constexpr size_t n_vecs = n_panels * panel_vecs;
   TileSums<n_panels, n_tok> sums;
   RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) {
@@ -125,15 +125,15 @@ template <size_t n_panels, size_t n_tok>
 
 // All tokens with n_rows <= n_panels * 16 rows.
 template <size_t n_panels, size_t max_tokens>
-inline void multiply_words_panels(float* y, size_t y_stride, WordsTile tile, size_t n_tok,
-                                  size_t n_rows) noexcept {
+inline void multiply_i16_panels(float* y, size_t y_stride, I16Tile tile, size_t n_tok,
+                                size_t n_rows) noexcept {
   while (n_tok != 0) {
     const size_t in_chunk = std::min(n_tok, tile.x.n_in_chunk());
     const size_t n = even_tile(in_chunk, max_tokens);
     with_constant<max_tokens>(n, [&](auto tokens) {
       with_whole_rows<tokens, n_panels * panel_rows>(
           y, y_stride, n_rows, false,
-          [&](float* rows, size_t stride) { multiply_words<n_panels, tokens>(rows, stride, tile); });
+          [&](float* rows, size_t stride) { multiply_i16<n_panels, tokens>(rows, stride, tile); });
     });
     y += n * y_stride;
     tile.x = tile.x.tokens(n);
@@ -149,9 +149,9 @@ void matmul_i16(float* y, size_t y_stride, const quant::ActivationsI16& x, size_
     const size_t n_rows = std::min(rows, w.shape.n_rows - r);
     const quant::PanelsI16 panels = w.rows(r, n_rows);
     const bool whole = panels.shape.n_panels() == n_panels;
-    const WordsTile tile{panels, whole ? panels.shape.panel_codes() : 0,
-                         whole ? panels.shape.panel_scales() : 0, x, first_col / quant::i16_block};
-    multiply_words_panels<n_panels, max_tokens>(y + r, y_stride, tile, n_tok, n_rows);
+    const I16Tile tile{panels, whole ? panels.shape.panel_codes() : 0,
+                       whole ? panels.shape.panel_scales() : 0, x, first_col / quant::i16_block};
+    multiply_i16_panels<n_panels, max_tokens>(y + r, y_stride, tile, n_tok, n_rows);
   }
 }
 

@@ -1,10 +1,10 @@
-// F16 and BF16 weights into the panels that the product of words reads (quant/i16.h): 16 rows, two inputs
+// F16 and BF16 weights into the panels that the product of int16 reads (quant/i16.h): 16 rows, two inputs
 // after two.
 #pragma once
 #include <algorithm>
 
 #include "quant/i16.h"
-#include "simd/words.h"
+#include "simd/i16.h"
 
 namespace runnel::simd {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 constexpr size_t pair_cols = 2 * lanes;
 static_assert(quant::i16_block % pair_cols == 0);
 
-// Where round_to_words() leaves the columns of a pair of vectors: pairs of columns in ascending order.
+// Where round_to_i16() leaves the columns of a pair of vectors: pairs of columns in ascending order.
 constexpr size_t step_of_pair(size_t i) noexcept { return (i % 4 < 2 ? 0 : lanes / 2) + i / 4 * 2 + i % 2; }
 
 // Up to 16 rows, and up to a group of their columns; is_whole: no less, which the compiler then knows.
@@ -59,21 +59,21 @@ struct GroupOfRows {
 
   // Rows [row, row + lanes) of pair_cols columns from col on. has_empty: there may be rows without codes,
   // which may have weights that are not finite. sums: of the columns' magnitudes in the rows that are looked
-  // at, in the order of round_to_words().
+  // at, in the order of round_to_i16().
   template <bool has_empty>
   void pack_square(std::int16_t* codes, size_t row, size_t col, const float* inverses,
-                   Words& sums) const noexcept {
+                   I16& sums) const noexcept {
     F32 square[lanes];
     RUNNEL_UNROLL for (size_t r = 0; r < lanes; ++r) {
       const F32 inverse(inverses[row + r]);
       // The next panel's, which most likely come next; nothing else tells the processor where it will go on.
       prefetch_l2(w + (panel_rows + row + r) * w_stride + col);
-      const Words words =
+      const I16 rounded =
           has_empty && inverses[row + r] == 0.0f
-              ? Words{}
-              : round_to_words(load(row + r, col) * inverse, load(row + r, col + lanes) * inverse);
-      if (r % quant::i16_sum_step == 0) sums = add_magnitudes(sums, words);
-      square[r] = as_floats(words);
+              ? I16{}
+              : round_to_i16(load(row + r, col) * inverse, load(row + r, col + lanes) * inverse);
+      if (r % quant::i16_sum_step == 0) sums = add_magnitudes(sums, rounded);
+      square[r] = as_floats(rounded);
     }
     transpose(square);
     RUNNEL_UNROLL for (size_t i = 0; i < lanes; ++i) {
@@ -86,9 +86,9 @@ struct GroupOfRows {
   template <bool has_empty>
   bool pack_squares(std::int16_t* codes, const float* inverses) const noexcept {
     std::uint16_t sums[quant::i16_group];
-    Words least = as_words(-1);  // the largest without sign
+    I16 least = broadcast_i16(-1);  // the largest without sign
     for (size_t col = 0; col < n_filled_up(); col += pair_cols) {
-      Words pair_sums{};
+      I16 pair_sums{};
       for (size_t row = 0; row < panel_rows; row += lanes)
         pack_square<has_empty>(codes, row, col, inverses, pair_sums);
       least = smaller(least, pair_sums);

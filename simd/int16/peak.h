@@ -1,16 +1,15 @@
-// Products of words at best on one core: the instruction set's own (or its shortest sequence), on registers
+// Products of int16 at best on one core: the instruction set's own (or its shortest sequence), on registers
 // alone.
 #pragma once
+#include "simd/i16.h"
 #include "simd/int8/peak.h"
-#include "simd/words.h"
 
 namespace runnel::simd {
 namespace {
 
 std::uint64_t peak_i16(size_t n) noexcept {
-  return count_products(n, as_words(1), [](Words sum, Words a, Words b) noexcept {
-    return (Words)add_pairs((PairSums)sum, a, b);
-  });
+  return count_products(n, broadcast_i16(1),
+                        [](I16 sum, I16 a, I16 b) noexcept { return (I16)add_pairs((PairSums)sum, a, b); });
 }
 
 }  // namespace

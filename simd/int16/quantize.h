@@ -1,4 +1,4 @@
-// Activations to words (quant/i16.h), by the passes that int8 has too (simd/int8/quantize.h).
+// Activations to int16 (quant/i16.h), by the passes that int8 has too (simd/int8/quantize.h).
 #pragma once
 #include "quant/i16.h"
 #include "simd/int8/quantize.h"
@@ -13,7 +13,7 @@ struct CodesOf<std::int16_t> {
   static void round(const quant::ActivationsI16& out, size_t place, const float* x, float factor) noexcept {
     std::int16_t* const codes = out.codes + place * quant::i16_block;
     for (size_t i = 0; i < quant::i16_block; i += lanes)
-      narrow_to_words(codes + i, to_nearest(load(x + i) * F32(factor)));
+      narrow_to_i16(codes + i, to_nearest(load(x + i) * F32(factor)));
   }
   static void clear(const quant::ActivationsI16& out, size_t place) noexcept {
     std::memset(out.codes + place * quant::i16_block, 0, quant::i16_block * sizeof *out.codes);

@@ -5,8 +5,8 @@
 // quant/i8.h). It is done because AMD's cores give byte-wise signs (vpsignb, vpabsb) to the units that
 // multiply, of which there are two.
 #pragma once
+#include "simd/i16.h"
 #include "simd/int8/tile.h"
-#include "simd/words.h"
 
 namespace runnel::simd {
 namespace {
@@ -27,7 +27,7 @@ struct Dot {
       RUNNEL_UNROLL
       for (size_t p = 0; p < n_panels; ++p) {
         RUNNEL_UNROLL
-        for (size_t v = 0; v < panel_vecs; ++v) sums[t][p][v] = (PairSums)(Words)I32(block.offset(t));
+        for (size_t v = 0; v < panel_vecs; ++v) sums[t][p][v] = (PairSums)(I16)I32(block.offset(t));
       }
     }
     const std::int8_t* panels[n_panels];
@@ -41,14 +41,14 @@ struct Dot {
       for (size_t p = 0; p < n_panels; ++p) block.fetch_ahead(p, step);
       RUNNEL_UNROLL
       for (size_t t = 0; t < n_tok; ++t) {
-        const Words magnitudes = four_of(block.magnitudes_from(t, step));
-        const Words signs = four_of(block.signs_from(t, step));
+        const I16 magnitudes = four_of(block.magnitudes_from(t, step));
+        const I16 signs = four_of(block.signs_from(t, step));
         RUNNEL_UNROLL
         for (size_t p = 0; p < n_panels; ++p) {
           RUNNEL_UNROLL
           for (size_t v = 0; v < panel_vecs; ++v) {
-            const Words w = _mm256_xor_si256(load_i32(panels[p] + weights_at(step, v)), signs);
-            sums[t][p][v] = add_pairs(sums[t][p][v], _mm256_maddubs_epi16(magnitudes, w), as_words(1));
+            const I16 w = _mm256_xor_si256(load_i32(panels[p] + weights_at(step, v)), signs);
+            sums[t][p][v] = add_pairs(sums[t][p][v], _mm256_maddubs_epi16(magnitudes, w), broadcast_i16(1));
           }
         }
       }
@@ -58,7 +58,7 @@ struct Dot {
       RUNNEL_UNROLL
       for (size_t p = 0; p < n_panels; ++p) {
         RUNNEL_UNROLL
-        for (size_t v = 0; v < panel_vecs; ++v) take(t, p, v, to_float(I32((Words)sums[t][p][v])));
+        for (size_t v = 0; v < panel_vecs; ++v) take(t, p, v, to_float(I32((I16)sums[t][p][v])));
       }
     }
   }

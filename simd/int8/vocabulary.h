@@ -5,7 +5,7 @@
 //   load_i32, to_float
 //   to_nearest(x)              integers, ties to even
 //   narrow_to_bytes(p, v)      the lowest byte of each int32, `lanes` of them
-//   narrow_to_words(p, v)      the lower half of each, which is all of it
+//   narrow_to_i16(p, v)      the lower half of each, which is all of it
 //   sum, max                   over all lanes
 //   load_words(p, q)           eight words of 32 bits from p and eight from q on, or as many from p as
 //                              there is room for; what is in them is no matter
@@ -35,7 +35,7 @@ inline I32 to_nearest(F32 x) noexcept { return _mm512_cvtps_epi32(x); }
 inline void narrow_to_bytes(std::int8_t* p, I32 v) noexcept {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
 }
-inline void narrow_to_words(std::int16_t* p, I32 v) noexcept {
+inline void narrow_to_i16(std::int16_t* p, I32 v) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(v));
 }
 inline std::int32_t sum(I32 v) noexcept { return _mm512_reduce_add_epi32(v); }
@@ -97,7 +97,7 @@ inline void narrow_to_bytes(std::int8_t* p, I32 v) noexcept {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p),
                    _mm_unpacklo_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1)));
 }
-inline void narrow_to_words(std::int16_t* p, I32 v) noexcept {
+inline void narrow_to_i16(std::int16_t* p, I32 v) noexcept {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                    _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
@@ -176,7 +176,7 @@ inline void narrow_to_bytes(std::int8_t* p, I32 v) noexcept {
   const std::int32_t four = vget_lane_s32(bytes, 0);
   __builtin_memcpy(p, &four, sizeof four);
 }
-inline void narrow_to_words(std::int16_t* p, I32 v) noexcept { vst1_s16(p, vmovn_s32(v)); }
+inline void narrow_to_i16(std::int16_t* p, I32 v) noexcept { vst1_s16(p, vmovn_s32(v)); }
 inline std::int32_t sum(I32 v) noexcept { return vaddvq_s32(v); }
 inline std::int32_t max(I32 v) noexcept { return vmaxvq_s32(v); }
 inline F32 load_words(const std::int8_t* p, const std::int8_t*) noexcept {

@@ -2,7 +2,7 @@
 #include "simd/int16/kernels.h"
 #include "simd/int8/attention_dots.h"
 #include "simd/int8/dot_avx2.h"
-#include "simd/int8/factors_of_words.h"
+#include "simd/int8/factors_of_i16.h"
 #include "simd/int8/matmul.h"
 #include "simd/vector_kernels.h"
 
@@ -13,8 +13,8 @@ constexpr Kernels with_own() noexcept {
   Kernels kernels = vector_kernels;
   kernels.matmul_i8 = matmul_i8<Dot>;
   kernels.reads_split_i8 = reads_split_i8<Dot>;
-  kernels.scores_i8 = scores_i8_dots<FactorsOfWords>;
-  kernels.mix_i8 = mix_i8_dots<FactorsOfWords>;
+  kernels.scores_i8 = scores_i8_dots<FactorsOfI16>;
+  kernels.mix_i8 = mix_i8_dots<FactorsOfI16>;
   with_i16<1, 4>(kernels);
   return kernels;
 }

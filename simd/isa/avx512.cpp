@@ -1,7 +1,7 @@
 // AVX-512 F, BW, CD, DQ, VL: vectors of 16 floats.
 #include "simd/int16/kernels.h"
 #include "simd/int8/attention_dots.h"
-#include "simd/int8/factors_of_words.h"
+#include "simd/int8/factors_of_i16.h"
 #include "simd/vector_kernels.h"
 
 namespace runnel::simd {
@@ -9,8 +9,8 @@ namespace {
 
 constexpr Kernels with_own() noexcept {
   Kernels kernels = vector_kernels;
-  kernels.scores_i8 = scores_i8_dots<FactorsOfWords>;
-  kernels.mix_i8 = mix_i8_dots<FactorsOfWords>;
+  kernels.scores_i8 = scores_i8_dots<FactorsOfI16>;
+  kernels.mix_i8 = mix_i8_dots<FactorsOfI16>;
   with_i16<2, 6>(kernels);
   return kernels;
 }

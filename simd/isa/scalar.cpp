@@ -275,7 +275,7 @@ void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t 
 }
 bool reads_split_i8() noexcept { return false; }
 
-// ---- words
+// ---- int16
 
 std::int32_t code_i16(const quant::PanelsI16& w, size_t r, size_t c) noexcept {
   return w.codes[r / 16 * w.shape.panel_codes() + c / 2 * 32 + r % 16 * 2 + c % 2];

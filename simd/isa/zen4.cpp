@@ -3,7 +3,7 @@
 // (tests/bench/experiments.md). The same bits as avx512vnni.
 #include "simd/float/matvec.h"
 #include "simd/int8/dot_vnni.h"
-#include "simd/int8/inputs_of_words.h"
+#include "simd/int8/inputs_of_i16.h"
 #include "simd/int8/matmul.h"
 #include "simd/int8/matvec_q8_0.h"
 
@@ -20,7 +20,7 @@ extern const Kernels kernels_zen4;
 const Kernels kernels_zen4{.matmul_few_f32 = matmul_few<AsF32, 0>,
                            .matmul_few_f16 = matmul_few<AsF16, 0>,
                            .matmul_few_bf16 = matmul_few<AsBf16, 0>,
-                           .matvec_q8_0 = matvec_q8_0_i16<InputsOfWords, 512>,
+                           .matvec_q8_0 = matvec_q8_0_i16<InputsOfI16, 512>,
                            .matmul_i8 = matmul_i8<Dot>};
 
 }  // namespace runnel::simd

@@ -156,12 +156,12 @@ void bench_f16_floats(benchmark::State& state, const Kernels& k) {
   set_flops(state, shape.flops());
 }
 
-void bench_f16_words(benchmark::State& state, const Kernels& k) {
+void bench_f16_int16(benchmark::State& state, const Kernels& k) {
   MatmulShape shape;
   shape.n_tok = static_cast<size_t>(state.range(0));
   const std::vector<F16> w = random_f16(shape.n_rows * shape.n_cols);
   const std::vector<float> x = activations(shape.n_cols, shape.n_tok, 0);
-  WordsBuffer buffer(k, shape.n_tok, shape.n_cols);
+  Int16Buffer buffer(k, shape.n_tok, shape.n_cols);
   const quant::ActivationsI16 rows = buffer.of(shape.n_tok, shape.n_cols);
   const quant::ShapeI16 block{block_rows, block_cols};
   std::vector<std::int16_t> codes(block.n_codes());
@@ -347,7 +347,7 @@ void register_row(const std::string& isa, const Kernels& k) {
         ->Arg(8);
   };
   product("f16_floats", bench_f16_floats);
-  product("f16_words", bench_f16_words);
+  product("f16_int16", bench_f16_int16);
   matvec("matvec_f32",
          [k](benchmark::State& s) { bench_matvec<float>(s, one_token(k.matmul_few_f32), n_cols * 4); });
   matvec("matvec_f16",

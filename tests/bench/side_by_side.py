@@ -40,8 +40,7 @@ class Runnel:
         lib.runnel_last_error.restype = ctypes.c_char_p
         lib.runnel_model_fact.restype = ctypes.c_int64
         model = ctypes.c_void_p()
-        with self.config(isa=options["isa"]) as config:
-            self.check(lib.runnel_model_open(options["model"].encode(), config, ctypes.byref(model)))
+        self.check(lib.runnel_model_open(options["model"].encode(), None, ctypes.byref(model)))
         self.model, self.options = model, options
         self.n_vocab = lib.runnel_model_fact(model, 0)
         self.tokens = (ctypes.c_int32 * options["n_most"])(*tokens_for(options["n_most"], self.n_vocab))
@@ -62,7 +61,7 @@ class Runnel:
 
     def open(self, window):
         self.session = ctypes.c_void_p()
-        with self.config(window=window, sinks=4, cache=self.options["cache"]) as config:
+        with self.config(window=window, sinks=4, cache=self.options["cache"], isa=self.options["isa"]) as config:
             self.check(self.lib.runnel_session_open(self.model, config, ctypes.byref(self.session)))
 
     def feed(self, begin, n):

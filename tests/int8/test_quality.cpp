@@ -120,9 +120,9 @@ TEST_F(Int8Quality, massive_activations_cost_little) {
   }
 }
 
-// F16 weights may be multiplied in words (quant/i16.h): held against activations in f16, which llama.cpp
+// F16 weights may be multiplied in int16 (quant/i16.h): held against activations in f16, which llama.cpp
 // multiplies them with, and which end beyond 65,504.
-TEST_F(Int8Quality, words_are_as_good_as_f16) {
+TEST_F(Int8Quality, int16_is_as_good_as_f16) {
   const auto test_chunks = chunks(6);
   convert(model_, path("f16"), "f16");
   convert(path("f16"), path("f32"), "f32");
@@ -136,14 +136,14 @@ TEST_F(Int8Quality, words_are_as_good_as_f16) {
     ModelRun rounded{path("f32"), {}};
     rounded.changes.reads = round_to_f16;
     const Figures bar = compare(original, rounded, test_chunks);
-    std::printf("mean KL of words %.3g, of activations in f16 %.3g\n", figures.kl, bar.kl);
+    std::printf("mean KL of int16 %.3g, of activations in f16 %.3g\n", figures.kl, bar.kl);
     EXPECT_LT(figures.kl, bar.kl);
   }
 }
 
 // The same channels as above. With s below 1 it is their weights that are large, and the activations small.
-// From s about 50 and 1/30 on they are multiplied in floats; before that words lose some bits.
-TEST_F(Int8Quality, outlying_channels_cost_words_little) {
+// From s about 50 and 1/30 on they are multiplied in floats; before that int16 loses some bits.
+TEST_F(Int8Quality, outlying_channels_cost_int16_little) {
   const auto test_chunks = chunks(6);
   for (const float s : {1e-4f, 1e-2f, 0.08f, 1.0f, 32.0f, 100.0f, 10'000.0f}) {
     write_with_outliers(model_, path("outliers"), s, 3);

@@ -1,4 +1,4 @@
-// Words: weights are compared with the definition in quant/i16.h; the product bit for bit with the order of
+// Int16: weights are compared with the definition in quant/i16.h; the product bit for bit with the order of
 // operations in kernels.h, written down here, and that with the exact sum in double precision.
 #include <algorithm>
 #include <cmath>
@@ -326,7 +326,7 @@ void check_matmul_i16(const Kernels& kernels, Report& report) {
     check_case(kernels, {34, n_cols, 9, 0, 0}, true, random, report);
 }
 
-// Either may be right; but nobody prefers the words of the plain row.
+// Either may be right; but nobody prefers the int16 of the plain row.
 void check_prefers_i16(const Kernels& kernels, Report& report) {
   const IsaRow* row = nullptr;
   const Kernels scalar = select("scalar", 0, &row);

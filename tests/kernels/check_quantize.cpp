@@ -1,4 +1,4 @@
-// Activations to int8 and to words: every code, scale, offset and carried entry is compared with the
+// Activations to int8 and to int16: every code, scale, offset and carried entry is compared with the
 // definition in quant/i8.h, quant/i16.h and kernels.h, written down here with sorted lists.
 #include <algorithm>
 #include <cmath>
@@ -211,14 +211,14 @@ constexpr Kind kinds[] = {
      }},
     // In most blocks 1 is the largest: the threshold is not carried, the next number is.
     {"at the threshold", at_threshold<Rule<std::int8_t>>},
-    {"at the threshold of words", at_threshold<Rule<std::int16_t>>},
+    {"at the threshold of int16", at_threshold<Rule<std::int16_t>>},
     {"zeros", [](Random&, std::size_t, std::size_t) { return 0.0f; }},
     {"minus zeros", [](Random&, std::size_t, std::size_t) { return -0.0f; }},
     {"mostly zeros",
      [](Random& r, std::size_t, std::size_t) { return r.bits() % 100 == 0 ? r.uniform() : 0.0f; }},
     // The largest code in a block makes its factor 1 and x.5 a tie.
     {"ties", ties<Rule<std::int8_t>>},
-    {"ties of words", ties<Rule<std::int16_t>>},
+    {"ties of int16", ties<Rule<std::int16_t>>},
     {"extremes", [](Random& r, std::size_t, std::size_t) { return r.bits() % 2 == 0 ? 1.0f : -1.0f; }},
     {"subnormal", [](Random& r, std::size_t, std::size_t) { return 1e-40f * r.uniform(); }},
     {"around 2^-100",

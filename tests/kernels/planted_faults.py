@@ -47,10 +47,10 @@ FAULTS = [
     ("avx512 zen4 avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "begin != 0)", "false)", "matvec_q8_0"),  # of a long row only the end
     ("avx2 dotprod", "simd/int8/matvec_q8_0.h", "x + begin * quant::BlockQ8_0::size", "x", "matvec_q8_0"),
     ("avx512 avx2 neon dotprod", "simd/int8/matvec_q8_0.h", "if (b < n_blocks) add_block(b, 0);", "", "matvec_q8_0"),
-    ("avx512", "simd/int8/inputs_of_words.h", "_mm512_load_si512(words_)", "_mm512_slli_epi16(_mm512_load_si512(words_), 1)",
+    ("avx512", "simd/int8/inputs_of_i16.h", "_mm512_load_si512(numbers_)", "_mm512_slli_epi16(_mm512_load_si512(numbers_), 1)",
      "matvec_q8_0"),
-    ("avx2", "simd/int8/inputs_of_words.h", "half(w, 16)", "half(w, 0)", "matvec_q8_0"),
-    ("neon", "simd/int8/inputs_of_words.h", "vmlal_high_s16(odd, wide, x)", "vmlal_high_s16(even, wide, x)", "matvec_q8_0"),
+    ("avx2", "simd/int8/inputs_of_i16.h", "half(w, 16)", "half(w, 0)", "matvec_q8_0"),
+    ("neon", "simd/int8/inputs_of_i16.h", "vmlal_high_s16(odd, wide, x)", "vmlal_high_s16(even, wide, x)", "matvec_q8_0"),
     ("dotprod", "simd/int8/inputs_of_bytes.h", "load_i32(blocks[r]->qs + j)", "load_i32(blocks[r]->qs)", "matvec_q8_0"),
     ("dotprod", "simd/int8/inputs_of_bytes.h", "vshlq_n_s32(dots[r], 8)", "dots[r]", "matvec_q8_0"),
     ("neon", "simd/int8/dot_neon.h", "vmlal_high_s8(high, w1, x1)", "high", "matmul_i8"),
@@ -115,8 +115,8 @@ FAULTS = [
     ("avx2 avx512", "simd/int8/make_factors.h", "round(load_n(x + j, n - j))", "round(load_n(x + j, n - j, 1.0f))", "mix_i8"),
     ("avx2 avx512 dotprod", "simd/int8/make_factors.h", "largest = xsimd::max(largest, bits(load_n(x + j, n - j)))", "(void)0", "mix_i8"),
     ("avxvnni", "simd/int8/vocabulary.h", "_mm256_set1_epi32(0x0c080400)", "_mm256_set1_epi32(0x0c040800)", "mix_i8"),
-    ("avx2", "simd/int8/factors_of_words.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots
-    ("avx512", "simd/int8/factors_of_words.h", "_mm512_permutex2var_epi32(a, odd, b)", "_mm512_permutex2var_epi32(a, even, b)",
+    ("avx2", "simd/int8/factors_of_i16.h", "0xd8", "0xe4", "mix_i8"),  # the order of the dots
+    ("avx512", "simd/int8/factors_of_i16.h", "_mm512_permutex2var_epi32(a, odd, b)", "_mm512_permutex2var_epi32(a, even, b)",
      "mix_i8"),
     ("dotprod", "simd/int8/scaling.h", "max < quant::i8_least_max", "false", "scores_i8"),  # zeros elsewhere too, by chance
     ("avx2 avx512 neon", "simd/float/exp.h", "F32(-87.5f)", "F32(-88.5f)", "softmax_step"),  # the exponent wraps
@@ -128,8 +128,8 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/vec.h", "? lanes + i : i + square", "? lanes + i : i", "pack_panel_bf16"),
     ("avx512", "simd/float/matmul.h", "std::copy_n(tile + t * panel_rows, n_rows,", "std::copy_n(tile + t * panel_rows, panel_rows,",
      "matmul_panels"),
-    ("avx2 avx512vnni", "simd/int16/matmul.h", "fmadd(to_float(I32((Words)dots[t][v])), scale, sums[t][v])",
-     "to_float(I32((Words)dots[t][v])) * scale + sums[t][v]", "matmul_i16"),  # rounded twice
+    ("avx2 avx512vnni", "simd/int16/matmul.h", "fmadd(to_float(I32((I16)dots[t][v])), scale, sums[t][v])",
+     "to_float(I32((I16)dots[t][v])) * scale + sums[t][v]", "matmul_i16"),  # rounded twice
     ("avx2 avx512", "simd/int16/matmul.h", "v % panel_vecs, begin / group_blocks)", "v % panel_vecs, 0)", "matmul_i16"),
     ("avxvnni avx512vnni", "simd/int16/matmul.h", "tile.w.shape.n_cols) continue;", "tile.x.n_cols) continue;", "matmul_i16"),
     ("avx2 avx512vnni", "simd/int16/matmul.h", "(two << 16) >> 16 : two >> 16", "two >> 16 : (two << 16) >> 16", "matmul_i16"),
@@ -142,11 +142,11 @@ FAULTS = [
     ("avx2 avx512", "simd/int16/pack.h", "inverses[row + r] == 0.0f", "false", "pack_i16_f16"),  # numbers that are not finite
     ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows() || col >= n_cols()", "row >= n_rows()", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "least = smaller(least, pair_sums);", "least = pair_sums;", "pack_i16_f16"),
-    ("avx2 avx512", "simd/int16/pack.h", "sums = add_magnitudes(sums, words);", "sums = words;", "pack_i16_bf16"),
+    ("avx2 avx512", "simd/int16/pack.h", "sums = add_magnitudes(sums, rounded);", "sums = rounded;", "pack_i16_bf16"),
     ("avx2 avx512", "simd/int16/pack.h", "is_precise(sums) && no_weights_are_lost(sums)", "is_precise(sums)", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "2 * step_of_pair(in_pair / 2) + in_pair % 2", "in_pair", "pack_i16_bf16"),
-    ("avx2", "simd/words.h", "_mm256_abs_epi16(b)", "b", "pack_i16_f16"),
-    ("avx512", "simd/words.h", "_mm512_abs_epi16(b)", "b", "pack_i16_f16"),
+    ("avx2", "simd/i16.h", "_mm256_abs_epi16(b)", "b", "pack_i16_f16"),
+    ("avx512", "simd/i16.h", "_mm512_abs_epi16(b)", "b", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "is_precise && is_group_precise", "is_group_precise", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_carry_ratio", "quant::i8_carry_ratio", "quantize_i16"),
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_block * sizeof *out.codes", "quant::i16_block", "quantize_i16"),

@@ -57,8 +57,8 @@ class Product {
     std::vector<float> y(case_.n_tok * y_stride(), untouched);
     std::vector<LinearScratch> scratch(n_threads, LinearScratch(kinds(), kernels, case_.n_cols));
     Int8Buffer int8(kernels, case_.n_tok, case_.n_cols);
-    WordsBuffer words(kernels, case_.n_tok, case_.n_cols);
-    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8), in_words(kernels, words)};
+    Int16Buffer int16(kernels, case_.n_tok, case_.n_cols);
+    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8), in_int16(kernels, int16)};
     Team team(n_threads);
     team.run([&](Thread& thread) {
       thread.share(shared_rows(kernels, {&linear_}, case_.n_tok, thread.count()), [&](const Piece& piece) {
@@ -89,15 +89,15 @@ class Product {
   }
 
   bool reads_int8() const { return case_.n_tok >= kinds().int8_from(); }
-  bool reads_words() const { return case_.n_tok >= kinds().words_from(best_kernels()); }
-  // Words are not precise enough for panels with extreme inputs.
-  bool multiplies_words(std::size_t row) const {
-    return reads_words() && (case_.factor == 1.0f || row / simd::panel_rows != 1);
+  bool reads_int16() const { return case_.n_tok >= kinds().int16_from(best_kernels()); }
+  // Int16 is not precise enough for panels with extreme inputs.
+  bool multiplies_int16(std::size_t row) const {
+    return reads_int16() && (case_.factor == 1.0f || row / simd::panel_rows != 1);
   }
   // That activations are rounded to at most, between zero and the largest.
   double steps(std::size_t row) const {
     if (reads_int8()) return 127;
-    if (multiplies_words(row)) return quant::i16_most;
+    if (multiplies_int16(row)) return quant::i16_most;
     return case_.type == quant::TensorType::q8_0 ? simd::factor_steps
                                                  : std::numeric_limits<double>::infinity();
   }
@@ -116,9 +116,9 @@ class Product {
           max_weight = std::max(max_weight, std::fabs(w));
           max = std::max(max, std::fabs(x));
         }
-        // Weights in words have 13 bits below a power of two that is at most twice the largest of them.
+        // Weights in int16 have 13 bits below a power of two that is at most twice the largest of them.
         const double rounding =
-            max / steps(r) / 2 * weights + (multiplies_words(r) ? max_weight * 0x1p-13 * inputs : 0.0);
+            max / steps(r) / 2 * weights + (multiplies_int16(r) ? max_weight * 0x1p-13 * inputs : 0.0);
         const double exact = 0.5 * sum + static_cast<double>(bias_[r]);
         ASSERT_NEAR(static_cast<double>(y[t * y_stride() + r]), exact,
                     1e-7 * static_cast<double>(case_.n_cols) * mass + 0.5 * rounding + 1e-6)
@@ -146,7 +146,7 @@ class Product {
     kernels.quantize_i8(x, x_.data(), x_stride(), case_.n_tok);
     return x;
   }
-  quant::ActivationsI16 in_words(const simd::Kernels& kernels, WordsBuffer& buffer) const {
+  quant::ActivationsI16 in_int16(const simd::Kernels& kernels, Int16Buffer& buffer) const {
     const quant::ActivationsI16 x = buffer.of(case_.n_tok, case_.n_cols);
     kernels.quantize_i16(x, x_.data(), x_stride(), case_.n_tok);
     return x;
@@ -209,7 +209,7 @@ TEST(Linear, ColumnsThatFillNoBlock) {
   }
 }
 
-// Of weights that words would leave no bits of.
+// Of weights that int16 would leave no bits of.
 TEST(Linear, ExtremeInputsAreMultipliedPrecisely) {
   for (const TensorType type : {TensorType::f16, TensorType::bf16}) {
     for (const float factor : {1e4f, 1e-4f}) {

@@ -48,7 +48,8 @@ TEST(Settings, NamesAreUniqueAndFound) {
   EXPECT_EQ(find_setting("temp"), nullptr);
   EXPECT_EQ(find_setting(""), nullptr);
   EXPECT_EQ(find_setting("threads")->scope, SettingScope::running);
-  EXPECT_EQ(find_setting("isa")->scope, SettingScope::model);
+  EXPECT_EQ(find_setting("int8")->scope, SettingScope::model);
+  EXPECT_EQ(find_setting("isa")->scope, SettingScope::session);
   EXPECT_EQ(find_setting("window")->scope, SettingScope::session);
   EXPECT_EQ(find_setting("top_k")->scope, SettingScope::sampling);
 }

@@ -1,4 +1,4 @@
-#include "lib/linear/words_matmul.h"
+#include "lib/linear/int16_matmul.h"
 
 #include "lib/linear/float_matmul.h"
 #include "lib/linear/panel_blocks.h"
@@ -17,16 +17,16 @@ bool pack(const simd::Kernels& k, const quant::MutablePanelsI16& out, const Line
 
 }  // namespace
 
-quant::ShapeI16 words_block() noexcept { return {simd::panel_block_rows, simd::panel_block_cols}; }
+quant::ShapeI16 int16_block() noexcept { return {simd::panel_block_rows, simd::panel_block_cols}; }
 
-void words_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
+void int16_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
                   const Input& x, Rows y, std::size_t n_tok) noexcept {
   add_panel_blocks(w, rows, y, n_tok, [&](Range block, Range cols) {
-    const quant::MutablePanelsI16 words{
-        {block.size(), cols.size()}, scratch.words.data(), scratch.word_scales.data()};
-    const auto add_words = [&](Range some) {
-      const quant::MutablePanelsI16 panels = words.rows(some.begin - block.begin, some.size());
-      kernels.matmul_i16(y.data + some.begin, y.stride, x.words, cols.begin, n_tok,
+    const quant::MutablePanelsI16 codes{
+        {block.size(), cols.size()}, scratch.int16.data(), scratch.int16_scales.data()};
+    const auto add_int16 = [&](Range some) {
+      const quant::MutablePanelsI16 panels = codes.rows(some.begin - block.begin, some.size());
+      kernels.matmul_i16(y.data + some.begin, y.stride, x.int16, cols.begin, n_tok,
                          {panels.shape, panels.codes, panels.scales});
     };
     const auto add_floats = [&](Range panel) {
@@ -34,15 +34,15 @@ void words_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Li
       kernels.matmul_panels(y.data + panel.begin, y.stride, x.rows.data + cols.begin, x.rows.stride, n_tok,
                             scratch.floats.data(), panel.size(), cols.size());
     };
-    std::size_t begin = block.begin;  // of the panels that wait to be multiplied in words
+    std::size_t begin = block.begin;  // of the panels that wait to be multiplied in int16
     for (std::size_t r = block.begin; r < block.end; r += simd::panel_rows) {
       const Range panel{r, std::min(block.end, r + simd::panel_rows)};
-      if (pack(kernels, words.rows(r - block.begin, panel.size()), w, r, cols.begin)) continue;
-      add_words({begin, r});
+      if (pack(kernels, codes.rows(r - block.begin, panel.size()), w, r, cols.begin)) continue;
+      add_int16({begin, r});
       add_floats(panel);
       begin = panel.end;
     }
-    add_words({begin, block.end});
+    add_int16({begin, block.end});
   });
 }
 

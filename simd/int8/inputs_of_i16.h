@@ -1,14 +1,14 @@
-// A block of a vector as words of 16 bits (simd/int8/matvec_q8_0.h): weights are widened to words,
-// and products of words add up in int32.
+// A block of a vector as int16 (simd/int8/matvec_q8_0.h): weights are widened to it, and products add up in
+// int32.
 #pragma once
 #include "simd/int8/vocabulary.h"
 
 namespace runnel::simd {
 namespace {
 
-class InputsOfWords {
+class InputsOfI16 {
  public:
-  void put(size_t j, I32 x) noexcept { narrow_to_words(words_ + j, x); }
+  void put(size_t j, I32 x) noexcept { narrow_to_i16(numbers_ + j, x); }
 
   template <size_t n, class Take>
   void multiply(const quant::BlockQ8_0* const (&blocks)[n], Take take) const noexcept {
@@ -20,12 +20,12 @@ class InputsOfWords {
 #if defined(__AVX512BW__)
   I32 dot(const std::int8_t* w) const noexcept {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
-    return _mm512_madd_epi16(_mm512_cvtepi8_epi16(bytes), _mm512_load_si512(words_));
+    return _mm512_madd_epi16(_mm512_cvtepi8_epi16(bytes), _mm512_load_si512(numbers_));
   }
 #elif defined(__AVX2__)
   I32 dot(const std::int8_t* w) const noexcept { return _mm256_add_epi32(half(w, 0), half(w, 16)); }
   __m256i half(const std::int8_t* w, size_t begin) const noexcept {
-    const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(words_ + begin));
+    const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(numbers_ + begin));
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w + begin));
     return _mm256_madd_epi16(_mm256_cvtepi8_epi16(bytes), x);
   }
@@ -36,14 +36,14 @@ class InputsOfWords {
     RUNNEL_UNROLL
     for (size_t j = 0; j < quant::BlockQ8_0::size; j += 8) {
       const int16x8_t wide = vmovl_s8(vld1_s8(w + j));
-      const int16x8_t x = vld1q_s16(words_ + j);
+      const int16x8_t x = vld1q_s16(numbers_ + j);
       even = vmlal_s16(even, vget_low_s16(wide), vget_low_s16(x));
       odd = vmlal_high_s16(odd, wide, x);
     }
     return vaddq_s32(even, odd);
   }
 #endif
-  alignas(64) std::int16_t words_[quant::BlockQ8_0::size];
+  alignas(64) std::int16_t numbers_[quant::BlockQ8_0::size];
 };
 
 }  // namespace

@@ -7,11 +7,11 @@
 namespace runnel {
 
 // The largest block of a matrix, and the floats of a panel of it.
-quant::ShapeI16 words_block() noexcept;
-constexpr std::size_t words_panel_floats = simd::panel_rows * simd::panel_block_cols;
+quant::ShapeI16 int16_block() noexcept;
+constexpr std::size_t int16_panel_floats = simd::panel_rows * simd::panel_block_cols;
 
 // y[t, r] = sum_c W[r, c] x[t, c] for those rows. The same bits for any team.
-void words_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
+void int16_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
                   const Input& x, Rows y, std::size_t n_tok) noexcept;
 
 }  // namespace runnel
