@@ -1,5 +1,4 @@
-// Vectors of int16, and the instruction that multiplies them: of AVX2 and AVX-512, with or without
-// VNNI.
+// Vectors of int16, and the instruction that multiplies them: of AVX2 and AVX-512, with or without VNNI.
 #pragma once
 #include "simd/vec.h"
 
@@ -20,7 +19,7 @@ inline void added_up(Register& sums) noexcept {
 // Different on each instruction set:
 //   pair_products(a, b)     a[2i] b[2i] + a[2i + 1] b[2i + 1] in int32 lanes
 //   add_pairs(sum, a, b)    sum + pair_products(a, b)
-//   round_to_i16(a, b)    to nearest even, in the order of the instruction: four of a, four of b, the next
+//   round_to_i16(a, b)      to nearest even, in the order of the instruction: four of a, four of b, the next
 //                           four of a ...
 //   add_magnitudes(a, b)    a + |b|, without sign
 //   smaller(a, b)           of numbers without sign

@@ -56,10 +56,14 @@ FAULTS = [
     ("neon", "simd/int8/dot_neon.h", "vmlal_high_s8(high, w1, x1)", "high", "matmul_i8"),
     ("neon", "simd/int8/dot_neon.h", "vpaddq_s32(sums[t][v][0], sums[t][v][1])",
      "vpaddq_s32(sums[t][v][1], sums[t][v][0])", "matmul_i8"),
-    ("amx", "simd/isa/amx.cpp", "_tile_loadd(6, blocks[1].x,", "_tile_loadd(6, blocks[0].x,", "matmul_i8"),
-    ("amx", "simd/isa/amx.cpp", "_tile_zero(3);\n    _tile_loadd", "_tile_loadd", "matmul_i8"),  # an older sum goes on
-    ("amx", "simd/isa/amx.cpp", "tile.w_scale<NarrowGroups>(0, 0, b + i)", "tile.w_scale<NarrowGroups>(0, 0, b)",
-     "matmul_i8"),
+    ("amx", "simd/int8/dot_amx.h", "_tile_dpbssd(1, 6, 7);", "_tile_dpbssd(1, 4, 7);", "matmul_i8"),  # another block's inputs
+    ("amx", "simd/int8/dot_amx.h", "_tile_zero(3);", "", "matmul_i8"),  # an older sum goes on
+    ("amx", "simd/int8/dot_amx.h", "add<1>(dots[1], tile, b - 3);\n      multiply", "add<1>(dots[1], tile, b - 2);\n      multiply",
+     "matmul_i8"),  # another block's scales
+    ("amx", "simd/int8/dot_amx.h", "      store_dots<0>(dots);\n", "", "matmul_i8"),  # those of four blocks before
+    ("amx", "simd/int8/dot_amx.h", "    store_dots<3>(dots);\n    outputs", "    outputs", "matmul_i8"),  # only at the end
+    ("amx", "simd/int8/dot_amx.h", "sums_.set([](size_t) { return F32(0.0f); });", "", "matmul_i8"),  # a group goes on
+    ("amx", "simd/int8/dot_amx.h", "fmadd(sum, w_scale, load(all_[t]))", "sum * w_scale + load(all_[t])", "matmul_i8"),
     ("amx", "simd/int8/attention_amx.h", "high_bytes(some)", "some >> 8", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "_tile_loadd(7, q.from(n_whole * tile_rows),", "_tile_loadd(7, q.from(0),", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "(sums, n_whole > 0, p,", "(sums, false, p,", "mix_i8"),  # only what is left
