@@ -18,7 +18,6 @@ inline void added_up(Register& sums) noexcept {
 
 // Different on each instruction set:
 //   pair_products(a, b)     a[2i] b[2i] + a[2i + 1] b[2i + 1] in int32 lanes
-//   add_pairs(sum, a, b)    sum + pair_products(a, b)
 //   round_to_i16(a, b)      to nearest even, in the order of the instruction: four of a, four of b, the next
 //                           four of a ...
 //   add_magnitudes(a, b)    a + |b|, without sign
@@ -28,15 +27,6 @@ inline void added_up(Register& sums) noexcept {
 using I16 = __m512i;
 inline I16 broadcast_i16(std::int16_t x) noexcept { return _mm512_set1_epi16(x); }
 inline I16 pair_products(I16 a, I16 b) noexcept { return _mm512_madd_epi16(a, b); }
-inline PairSums add_pairs(PairSums sum, I16 a, I16 b) noexcept {
-#if defined(__AVX512VNNI__)
-  return (PairSums)_mm512_dpwssd_epi32((I16)sum, a, b);
-#else
-  sum += (PairSums)pair_products(a, b);
-  added_up(sum);
-  return sum;
-#endif
-}
 inline I16 round_to_i16(F32 a, F32 b) noexcept {
   return _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
 }
@@ -47,15 +37,6 @@ inline I16 smaller(I16 a, I16 b) noexcept { return _mm512_min_epu16(a, b); }
 using I16 = __m256i;
 inline I16 broadcast_i16(std::int16_t x) noexcept { return _mm256_set1_epi16(x); }
 inline I16 pair_products(I16 a, I16 b) noexcept { return _mm256_madd_epi16(a, b); }
-inline PairSums add_pairs(PairSums sum, I16 a, I16 b) noexcept {
-#if defined(__AVXVNNI__)
-  return (PairSums)_mm256_dpwssd_avx_epi32((I16)sum, a, b);
-#else
-  sum += (PairSums)pair_products(a, b);
-  added_up(sum);
-  return sum;
-#endif
-}
 inline I16 round_to_i16(F32 a, F32 b) noexcept {
   return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
 }
@@ -63,6 +44,19 @@ inline F32 as_floats(I16 v) noexcept { return _mm256_castsi256_ps(v); }
 inline I16 add_magnitudes(I16 a, I16 b) noexcept { return _mm256_add_epi16(a, _mm256_abs_epi16(b)); }
 inline I16 smaller(I16 a, I16 b) noexcept { return _mm256_min_epu16(a, b); }
 #endif
+
+// sum + pair_products(a, b)
+inline PairSums add_pairs(PairSums sum, I16 a, I16 b) noexcept {
+#if defined(__AVX512VNNI__)
+  return (PairSums)_mm512_dpwssd_epi32((I16)sum, a, b);
+#elif defined(__AVXVNNI__)
+  return (PairSums)_mm256_dpwssd_avx_epi32((I16)sum, a, b);
+#else
+  sum += (PairSums)pair_products(a, b);
+  added_up(sum);
+  return sum;
+#endif
+}
 
 // Without sign.
 inline std::uint16_t smallest(I16 v) noexcept {
