@@ -2,7 +2,6 @@
 // rows. The dots leave the tile registers through memory; from there on all is as on AVX-512. Fewer tokens
 // are not worth a tile.
 #pragma once
-#include <type_traits>
 #include <utility>
 
 #include "simd/int8/dot_vnni.h"
@@ -22,41 +21,27 @@ struct DotFew : DotVnni<2, 8> {
 
 using DotsOfBlock = std::int32_t[tile_rows][panel_rows];  // tokens by rows
 
-// The sums of a tile, to which the dots of blocks are added in order. In registers: with a loop, or a call
-// that is not inlined, GCC 12 would keep them in memory.
-class SumsOfDots {
- public:
-  template <class F>
-  [[gnu::always_inline]] void set(F value) noexcept {
-    set(value, EachToken());
-  }
-  template <class F>
-  [[gnu::always_inline]] void get(F take) const noexcept {
-    get(take, EachToken());
-  }
-  // Each token's times scale(t).
-  template <class F>
-  [[gnu::always_inline]] void add(const DotsOfBlock& dots, F scale) noexcept {
-    add(dots, scale, EachToken());
-  }
+// Of a panel's rows for each token. GCC 12 keeps them in registers only if nothing that touches them is a
+// loop, or a call when it comes to choose: whatever does is inlined before.
+using TokenSums = F32[tile_rows];
 
- private:
-  using EachToken = std::make_index_sequence<tile_rows>;
-  template <class F, size_t... t>
-  [[gnu::always_inline]] void set(F value, std::index_sequence<t...>) noexcept {
-    ((sums_[t] = value(t)), ...);
-  }
-  template <class F, size_t... t>
-  [[gnu::always_inline]] void get(F take, std::index_sequence<t...>) const noexcept {
-    (take(t, sums_[t]), ...);
-  }
-  template <class F, size_t... t>
-  [[gnu::always_inline]] void add(const DotsOfBlock& dots, F scale, std::index_sequence<t...>) noexcept {
-    ((sums_[t] = fmadd(to_float(load_i32(dots[t])), scale(t), sums_[t])), ...);
-  }
+// f(t) for each token of a tile.
+template <class F, size_t... t>
+[[gnu::always_inline]] inline void for_each_token(F f, std::index_sequence<t...>) noexcept {
+  (f(t), ...);
+}
+template <class F>
+[[gnu::always_inline]] inline void for_each_token(F f) noexcept {
+  for_each_token(f, std::make_index_sequence<tile_rows>());
+}
 
-  F32 sums_[tile_rows];
-};
+// sums += the dots of a block, each token's times scale(t).
+template <class F>
+[[gnu::always_inline]] inline void add_dots(TokenSums& sums, const DotsOfBlock& dots, F scale) noexcept {
+  for_each_token([&](size_t t) __attribute__((always_inline)) {
+    sums[t] = fmadd(to_float(load_i32(dots[t])), scale(t), sums[t]);
+  });
+}
 
 // The outputs of a tile, to which its blocks are added one after the other; i: which of a group.
 template <class Groups>
@@ -66,19 +51,19 @@ template <>
 class Outputs<NarrowGroups> {
  public:
   explicit Outputs(const Sums<1, tile_rows>& y) noexcept {
-    sums_.set([&](size_t t) { return y[t][0][0]; });
+    for_each_token([&](size_t t) __attribute__((always_inline)) { sums_[t] = y[t][0][0]; });
   }
   void store(Sums<1, tile_rows>& y) const noexcept {
-    sums_.get([&](size_t t, F32 sum) { y[t][0][0] = sum; });
+    for_each_token([&](size_t t) __attribute__((always_inline)) { y[t][0][0] = sums_[t]; });
   }
   template <size_t i>
   [[gnu::always_inline]] void add(const DotsOfBlock& dots, const Tile& tile, size_t b) noexcept {
     const F32 w_scale = tile.w_scale<NarrowGroups>(0, 0, b);
-    sums_.add(dots, [&](size_t t) { return tile.x_scale(t, b) * w_scale; });
+    add_dots(sums_, dots, [&](size_t t) { return tile.x_scale(t, b) * w_scale; });
   }
 
  private:
-  SumsOfDots sums_;
+  TokenSums sums_;
 };
 
 // Those of all groups lie in memory: with those of one there would be no register left.
@@ -86,26 +71,28 @@ template <>
 class Outputs<WideGroups> {
  public:
   explicit Outputs(const Sums<1, tile_rows>& y) noexcept {
-    sums_.set([&](size_t t) {
+    for_each_token([&](size_t t) __attribute__((always_inline)) {
       simd::store(all_[t], y[t][0][0]);
-      return F32(0.0f);
+      of_group_[t] = F32(0.0f);
     });
   }
   void store(Sums<1, tile_rows>& y) const noexcept {
-    sums_.get([&](size_t t, F32) { y[t][0][0] = load(all_[t]); });
+    for_each_token([&](size_t t) __attribute__((always_inline)) { y[t][0][0] = load(all_[t]); });
   }
   template <size_t i>
   [[gnu::always_inline]] void add(const DotsOfBlock& dots, const Tile& tile, size_t b) noexcept {
-    sums_.add(dots, [&](size_t t) { return tile.x_scale(t, b); });
+    add_dots(of_group_, dots, [&](size_t t) { return tile.x_scale(t, b); });
     if constexpr (i + 1 == WideGroups::blocks) {
       const F32 w_scale = tile.w_scale<WideGroups>(0, 0, b / WideGroups::blocks);
-      sums_.get([&](size_t t, F32 sum) { simd::store(all_[t], fmadd(sum, w_scale, load(all_[t]))); });
-      sums_.set([](size_t) { return F32(0.0f); });
+      for_each_token([&](size_t t) __attribute__((always_inline)) {
+        simd::store(all_[t], fmadd(of_group_[t], w_scale, load(all_[t])));
+        of_group_[t] = F32(0.0f);
+      });
     }
   }
 
  private:
-  SumsOfDots sums_;
+  TokenSums of_group_;
   alignas(64) float all_[tile_rows][panel_rows];
 };
 

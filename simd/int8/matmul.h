@@ -17,7 +17,7 @@
 //     template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
 //     static void block(const Block& block, Steps n_steps, Take take) noexcept;
 //     // May be missing. Adds blocks of the tile to y, whole groups of them, from its first on; returns the
-//     // block where it stopped. Prefetches all of the next outputs meanwhile.
+//     // block where it stopped. If there are any, prefetches the next outputs meanwhile.
 //     template <class Groups, size_t n_panels, size_t n_tok>
 //     static size_t add_groups(Sums<n_panels, n_tok>& y, const Tile& tile, const NextOutputs& next) noexcept;
 //   };

@@ -1,6 +1,4 @@
-// AMX: one instruction multiplies a block of 32 inputs of 16 tokens with that of a panel's 16 rows. Its sums
-// leave the tile registers through memory; from there on all is as on AVX-512. Fewer tokens than a tile has
-// are not worth one.
+// AMX beside AVX-512 VNNI: products of int8 with many tokens, and attention over int8.
 #include <cstring>
 
 #include "simd/int8/attention_amx.h"

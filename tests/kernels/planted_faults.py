@@ -62,8 +62,9 @@ FAULTS = [
      "matmul_i8"),  # another block's scales
     ("amx", "simd/int8/dot_amx.h", "      store_dots<0>(dots);\n", "", "matmul_i8"),  # those of four blocks before
     ("amx", "simd/int8/dot_amx.h", "    store_dots<3>(dots);\n    outputs", "    outputs", "matmul_i8"),  # only at the end
-    ("amx", "simd/int8/dot_amx.h", "sums_.set([](size_t) { return F32(0.0f); });", "", "matmul_i8"),  # a group goes on
-    ("amx", "simd/int8/dot_amx.h", "fmadd(sum, w_scale, load(all_[t]))", "sum * w_scale + load(all_[t])", "matmul_i8"),
+    ("amx", "simd/int8/dot_amx.h", "load(all_[t])));\n        of_group_[t] = F32(0.0f);", "load(all_[t])));", "matmul_i8"),
+    ("amx", "simd/int8/dot_amx.h", "fmadd(of_group_[t], w_scale, load(all_[t]))", "of_group_[t] * w_scale + load(all_[t])",
+     "matmul_i8"),
     ("amx", "simd/int8/attention_amx.h", "high_bytes(some)", "some >> 8", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "_tile_loadd(7, q.from(n_whole * tile_rows),", "_tile_loadd(7, q.from(0),", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "(sums, n_whole > 0, p,", "(sums, false, p,", "mix_i8"),  # only what is left
