@@ -16,7 +16,7 @@ namespace {
 struct DotFew : DotVnni<2, 8> {
   static constexpr size_t decode_panels = 4;
   static constexpr size_t decode_ahead = 4096;
-  static constexpr Cache streams_few_to = Cache::none;
+  static constexpr Cache streams_few_to = Cache::l2;
 };
 
 using DotsOfBlock = std::int32_t[tile_rows][panel_rows];  // tokens by rows
@@ -99,6 +99,7 @@ class Outputs<WideGroups> {
 struct DotAmx : DotFew {
   static constexpr size_t tile_panels = 1;
   static constexpr size_t tile_tokens = tile_rows;
+  static constexpr size_t few_tokens = 2 * tile_rows - 1;
   static constexpr size_t n_dots = 4;  // tile registers with those of a block
 
   // Tile registers: 0 to 3 dots, 4 and 6 inputs, 5 and 7 weights. Written as numbers, for GCC pastes them
@@ -112,13 +113,16 @@ struct DotAmx : DotFew {
     shapes.load();
   }
 
-  // Register number i = the dots of block b. With each block one token's next outputs are prefetched: many at
-  // once would hold up the inputs.
+  // Register number i = the dots of block b. With each block one token's next outputs are prefetched, and for
+  // few tokens some later weights: many at once would hold up the inputs.
   template <size_t i>
   static void multiply(const Tile& tile, size_t b, const NextOutputs& next) noexcept {
     const size_t t = b - tile.stretch.begin;
     if (t < tile_tokens) next.fetch<tile_panels>(t);
-    const BlockI8 block = tile.block(b);
+    const StreamedBlock<streams_few_to> block{tile.block(b)};
+    if (block.ahead_step != 0) {
+      for (size_t step = 0; step < block_steps; ++step) block.fetch_ahead(0, step);
+    }
     if constexpr (i % 2 == 0) {
       _tile_loadd(4, block.x, quant::i8_block);
       _tile_loadd(5, block.w, quant::i8_step_bytes);

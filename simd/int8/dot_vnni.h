@@ -3,17 +3,30 @@
 // activations' codes.
 #pragma once
 #include "simd/int8/bytes.h"
+#include "simd/int8/float_sums.h"
 #include "simd/int8/tile.h"
 
 namespace runnel::simd {
 namespace {
 
-template <size_t panels, size_t tokens>
+// How the sums of a block begin, and how they become floats: converted, or by a subtraction, for which
+// Intel's vectors of 32 bytes have a unit that does not multiply (port 5 of Alder Lake's cores).
+struct SumsConverted {
+  static I32 begin(std::int32_t offset) noexcept { return I32(offset); }
+  static F32 end(I32 sums) noexcept { return to_float(sums); }
+};
+struct SumsSubtracted {
+  static I32 begin(std::int32_t offset) noexcept { return I32(offset) + I32(float_sums_begin); }
+  static F32 end(I32 sums) noexcept { return float_sums_end(xsimd::bitwise_cast<F32>(sums)); }
+};
+
+template <size_t panels, size_t tokens, class BlockSums = SumsConverted>
 struct DotVnni {
   static constexpr size_t tile_panels = panels;
   static constexpr size_t tile_tokens = tokens;
   static constexpr size_t decode_panels = 2;  // with their scales four places, as many as Zen 4 and 5 like
   static constexpr size_t decode_ahead = 0;   // it reads slower with it (tests/bench/experiments.md)
+  static constexpr size_t few_tokens = 16;
   static constexpr Cache streams_few_to = Cache::l1;
   static constexpr bool reads_split = false;
 
@@ -25,7 +38,7 @@ struct DotVnni {
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL
-      for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = I32(block.offset(t));
+      for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = BlockSums::begin(block.offset(t));
     }
     for_each_step(n_steps, [&](size_t step) {
       Bytes w[n_vecs];
@@ -42,7 +55,7 @@ struct DotVnni {
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL
-      for (size_t v = 0; v < n_vecs; ++v) take(t, v / panel_vecs, v % panel_vecs, to_float(I32(sums[t][v])));
+      for (size_t v = 0; v < n_vecs; ++v) take(t, v / panel_vecs, v % panel_vecs, BlockSums::end(sums[t][v]));
     }
   }
 };

@@ -7,14 +7,10 @@
 namespace runnel::simd {
 namespace {
 
-// From so many tokens on what the caller reads next is prefetched. Fewer tokens are multiplied sooner than it
-// comes, and what lies in the L2 cache waits behind it (tests/bench/experiments.md).
-// Without it, two tiles prefetch panels that may well be in the L2 cache, which costs nothing.
-constexpr size_t next_from = 40;
-
 void matmul_i8_amx(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                    const quant::PanelsI8& w, const void* next) noexcept {
-  if (n_tok < next_from) next = nullptr;
+  // Two are multiplied sooner than what the caller reads next comes, and would wait behind it.
+  if (n_tok < least_streamed) next = nullptr;
   if (n_tok < tile_rows) return matmul_i8<DotFew>(y, y_stride, x, n_tok, w, next);
   TileShapes shapes;
   DotAmx::set(shapes);

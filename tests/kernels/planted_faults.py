@@ -36,7 +36,7 @@ FAULTS = [
     ("avx512vnni neon", "simd/int8/matmul.h", "index % quant::i8_step_cols)", "0)", "matmul_i8"),  # another column
     ("avx2 avx512vnni", "simd/tiles.h", "std::copy_n(copy[t], n_rows,", "std::copy_n(copy[t], whole,", "matmul_i8"),
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
-    ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "I32(block.offset(t))", "I32(0)", "matmul_i8"),
+    ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "block.offset(t)", "0", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "0x80808080u", "0x7f7f7f7fu", "matmul_i8"),
     ("avx2 avx512", "simd/int8/split.h", "_mm256_min_epu8(x, opposite)", "x", "quantize_i8"),
     ("avx2 avx512", "simd/int8/split.h", "_mm256_max_epi8(opposite, zeros)", "opposite", "quantize_i8"),
@@ -85,7 +85,7 @@ FAULTS = [
     ("i8mm", "simd/isa/i8mm.cpp", "begin * x.width", "begin * quant::i8_chunk", "matmul_i8"),
     ("i8mm", "simd/isa/i8mm.cpp", "+ begin / Groups::blocks * panel_rows", "", "matmul_i8"),  # the first stretch's scales
     ("i8mm", "simd/isa/i8mm.cpp", "[1] = vzip2q_f32(four, four)", "[1] = vzip1q_f32(four, four)", "matmul_i8"),
-    ("dotprod i8mm", "simd/int8/sums_arm.h", "12582912.0f", "12582911.0f", "matmul_i8"),
+    ("avxvnni dotprod i8mm", "simd/int8/float_sums.h", "12582912.0f", "12582911.0f", "matmul_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "n_full && !has_carried", "n_full", "quantize_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "below = (n - 1) / 2", "below = n / 2", "quantize_i8"),  # the upper median
     ("avx2 avx512 neon", "simd/int8/quantize.h", "return largest_up_to(m, n, std::bit_cast<float>(middle));",
