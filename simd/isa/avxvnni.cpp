@@ -10,9 +10,11 @@
 namespace runnel::simd {
 namespace {
 
-// Some numbers of a tile of this size lie in memory, but smaller ones wait for their sums. Intel's processors
-// read weights faster from more places, prefetched a page ahead.
-struct Dot : DotVnni<1, 6, SumsSubtracted> {
+// Some numbers of a tile of so many tokens lie in memory, but smaller ones wait for their sums.
+constexpr size_t tile_tokens = 6;
+
+// Intel's processors read weights faster from more places, prefetched a page ahead.
+struct Dot : DotVnni<1, tile_tokens, SumsSubtracted> {
   static constexpr size_t decode_panels = 4;
   static constexpr size_t decode_ahead = 4096;
   static constexpr Cache streams_few_to = Cache::l2;
@@ -25,7 +27,7 @@ const Kernels kernels_avxvnni{.peak_i8 = peak_i8,
                               .peak_i16 = peak_i16,
                               .reads_split_i8 = reads_split_i8<Dot>,
                               .matmul_i8 = matmul_i8<Dot>,
-                              .matmul_i16 = matmul_i16<1, 4>,
+                              .matmul_i16 = matmul_i16<1, tile_tokens>,
                               .scores_i8 = scores_i8_dots<FactorsOfBytes>,
                               .mix_i8 = mix_i8_dots<FactorsOfBytes>};
 
