@@ -11,13 +11,8 @@
 namespace runnel::simd {
 namespace {
 
-// For fewer tokens than a tile has. These processors read weights faster from more places, prefetched a page
-// ahead.
-struct DotFew : DotVnni<2, 8> {
-  static constexpr size_t decode_panels = 4;
-  static constexpr size_t decode_ahead = 4096;
-  static constexpr Cache streams_few_to = Cache::l2;
-};
+// For fewer tokens than a tile has.
+using DotFew = DotVnniIntel<2, 8>;
 
 using DotsOfBlock = std::int32_t[tile_rows][panel_rows];  // tokens by rows
 
@@ -99,7 +94,6 @@ class Outputs<WideGroups> {
 struct DotAmx : DotFew {
   static constexpr size_t tile_panels = 1;
   static constexpr size_t tile_tokens = tile_rows;
-  static constexpr size_t few_tokens = 2 * tile_rows - 1;
   static constexpr size_t n_dots = 4;  // tile registers with those of a block
 
   // Tile registers: 0 to 3 dots, 4 and 6 inputs, 5 and 7 weights. Written as numbers, for GCC pastes them

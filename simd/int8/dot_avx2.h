@@ -16,7 +16,6 @@ struct Dot {
   static constexpr size_t tile_tokens = 3;    // their sums leave four registers
   static constexpr size_t decode_panels = 3;  // fastest so, and not prefetched (tests/bench/experiments.md)
   static constexpr size_t decode_ahead = 0;
-  static constexpr size_t few_tokens = 16;
   static constexpr Cache streams_few_to = Cache::l1;
   static constexpr bool reads_split = true;
 

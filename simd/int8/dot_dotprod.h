@@ -12,7 +12,6 @@ struct DotSdot {
   static constexpr size_t tile_tokens = 4;
   static constexpr size_t decode_panels = 2;
   static constexpr size_t decode_ahead = 4096;
-  static constexpr size_t few_tokens = 16;
   static constexpr Cache streams_few_to = Cache::none;
   static constexpr bool reads_split = false;
 

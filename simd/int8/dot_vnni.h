@@ -26,7 +26,6 @@ struct DotVnni {
   static constexpr size_t tile_tokens = tokens;
   static constexpr size_t decode_panels = 2;  // with their scales four places, as many as Zen 4 and 5 like
   static constexpr size_t decode_ahead = 0;   // it reads slower with it (tests/bench/experiments.md)
-  static constexpr size_t few_tokens = 16;
   static constexpr Cache streams_few_to = Cache::l1;
   static constexpr bool reads_split = false;
 
@@ -58,6 +57,15 @@ struct DotVnni {
       for (size_t v = 0; v < n_vecs; ++v) take(t, v / panel_vecs, v % panel_vecs, BlockSums::end(sums[t][v]));
     }
   }
+};
+
+// Intel's processors read weights faster from more places, prefetched a page ahead, and want what a few
+// tokens prefetch in the L2 cache.
+template <size_t panels, size_t tokens, class BlockSums = SumsConverted>
+struct DotVnniIntel : DotVnni<panels, tokens, BlockSums> {
+  static constexpr size_t decode_panels = 4;
+  static constexpr size_t decode_ahead = 4096;
+  static constexpr Cache streams_few_to = Cache::l2;
 };
 
 }  // namespace

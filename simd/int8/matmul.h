@@ -9,7 +9,6 @@
 //     static constexpr size_t tile_panels, tile_tokens;  // what fills the registers
 //     static constexpr size_t decode_panels;             // read side by side for a single token
 //     static constexpr size_t decode_ahead;              // bytes that it prefetches ahead; 0: it does not
-//     static constexpr size_t few_tokens;                // the most for which reading weights counts most
 //     static constexpr Cache streams_few_to;             // none: block() is only called with a BlockI8
 //     static constexpr bool reads_split;                 // of the activations, not their codes
 //     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
@@ -422,7 +421,10 @@ inline size_t multiply_streams(float* y, size_t y_stride, const quant::Activatio
   return n_panels * n_each * panel_rows;
 }
 
-// Two tokens wait for the memory like one.
+// With more of them the products count more than how the weights come from memory; fewer than two tiles would
+// wait for many lines at once. Two tokens wait for the memory like one.
+template <class Dot>
+constexpr size_t few_tokens = std::max(size_t{16}, 2 * Dot::tile_tokens - 1);
 constexpr size_t least_streamed = 3;
 
 template <class Dot, class Groups>
@@ -435,7 +437,7 @@ inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, s
     begin = multiply_streams<Dot, Groups, Dot::decode_panels, 1>(y, 0, x, n_tok, w, stretch);
   } else if (n_tok < least_streamed) {
     begin = multiply_streams<Dot, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch);
-  } else if (n_tok <= Dot::few_tokens) {
+  } else if (n_tok <= few_tokens<Dot>) {
     begin = multiply_streams<Few, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch);
   }
   multiply_panels<Dot, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch, begin);
@@ -458,7 +460,7 @@ template <class Dot, class Groups>
 inline void multiply_pass(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                           const Weights& w) noexcept {
   const size_t n_blocks = quant::i8_blocks(x.n_cols);
-  const size_t step = n_tok <= Dot::few_tokens ? std::max(size_t{1}, n_blocks) : stretch_blocks;
+  const size_t step = n_tok <= few_tokens<Dot> ? std::max(size_t{1}, n_blocks) : stretch_blocks;
   size_t begin = 0;
   do {  // once where there are no columns: all sums are zero
     const size_t end = std::min(begin + step, n_blocks);

@@ -13,12 +13,7 @@ namespace {
 // Some numbers of a tile of so many tokens lie in memory, but smaller ones wait for their sums.
 constexpr size_t tile_tokens = 6;
 
-// Intel's processors read weights faster from more places, prefetched a page ahead.
-struct Dot : DotVnni<1, tile_tokens, SumsSubtracted> {
-  static constexpr size_t decode_panels = 4;
-  static constexpr size_t decode_ahead = 4096;
-  static constexpr Cache streams_few_to = Cache::l2;
-};
+using Dot = DotVnniIntel<1, tile_tokens, SumsSubtracted>;
 
 }  // namespace
 
