@@ -16,15 +16,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double peak_seconds = 0.3;
-constexpr double read_seconds = 0.2;         // for each way of reading
+constexpr double read_seconds = 0.2;         // for each pattern
 constexpr double least_pass_seconds = 0.02;  // against which starting the threads is nothing
 constexpr int least_passes = 3;
 
-// Some processors read faster from one place on, others from several, with or without prefetching.
-struct WayOfReading {
-  std::size_t n_places, ahead;
+// Some processors read faster in one stream, others in several, with or without prefetching.
+struct ReadPattern {
+  std::size_t n_streams, ahead;
 };
-constexpr WayOfReading ways_of_reading[] = {{1, 0}, {1, 4096}, {1, 8192}, {4, 0}, {4, 512}, {4, 1536}};
+constexpr ReadPattern read_patterns[] = {{1, 0}, {1, 4096}, {1, 8192}, {4, 0}, {4, 512}, {4, 1536}};
 
 // Seconds that work(thread), n times over on each thread, takes.
 template <class Work>
@@ -91,15 +91,14 @@ Result<double> measure_read(const Model& model, const Settings& settings) {
   Team team(thread_count(settings));
   std::atomic<std::uint64_t> sum{0};  // so that the reads are not for nothing
   double seconds = std::numeric_limits<double>::infinity();
-  for (const WayOfReading& way : ways_of_reading) {
-    seconds = std::min(
-        seconds, best_seconds(team, read_seconds, [&](Thread& thread) {
-          thread.share({words.size(), page_words, n_pieces}, [&](const Piece& piece) {
-            const Range mine = piece.items;
-            sum.fetch_xor(kernels.read_words(words.data() + mine.begin, mine.size(), way.n_places, way.ahead),
-                          std::memory_order_relaxed);
-          });
-        }));
+  for (const ReadPattern& pattern : read_patterns) {
+    const auto read = [&](const Piece& piece) {
+      const std::uint64_t* const begin = words.data() + piece.items.begin;
+      sum.fetch_xor(kernels.read_words(begin, piece.items.size(), pattern.n_streams, pattern.ahead),
+                    std::memory_order_relaxed);
+    };
+    const auto work = [&](Thread& thread) { thread.share({words.size(), page_words, n_pieces}, read); };
+    seconds = std::min(seconds, best_seconds(team, read_seconds, work));
   }
   return static_cast<double>(words.size_bytes()) / seconds;
 }

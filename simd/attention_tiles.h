@@ -44,8 +44,8 @@ constexpr size_t key_block(size_t dim) noexcept {
   return quant::filled_up(dim, Cached::together) * block_keys;
 }
 
-// So far ahead, in elements, keys and values are prefetched, into the L2 cache: a core has far fewer places
-// for lines on their way to the L1 cache than to the L2. On AVX2 a whole run, as for int8, or what small
+// So far ahead, in elements, keys and values are prefetched, into the L2 cache: a core has far fewer buffers
+// for lines in flight to the L1 cache than to the L2. On AVX2 a whole run, as for int8, or what small
 // caches have room for; elsewhere, as measured with AVX-512, a quarter of the keys of a run, and 6 KB of
 // values: with 8 a token takes up to 1.1 times as long (tests/bench/experiments.md).
 template <class Cached>

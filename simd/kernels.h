@@ -65,10 +65,11 @@ constexpr size_t panel_block_cols = 512;
      16]; x, y: rows x_stride, y_stride apart */                                                                       \
   X(matmul_panels, void,  (float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,                   \
                            const float* panels, size_t n_rows, size_t n_cols))                                         \
-  /* what a core can do at best: read n words, in order or from several places side by side, each line prefetched      \
-     `ahead` bytes before or (0) not at all (returns their exclusive or); n rounds of independent multiply-adds in     \
-     f32, or of products of int8 or int16 into int32. These add up ones: they return how many they made. n < 2^24 */   \
-  X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n, size_t n_places, size_t ahead))                    \
+  /* what a core can do at best: read n words, in one stream or (n_streams > 1) in four side by side, each line        \
+     prefetched `ahead` bytes before or (0) not at all (returns their exclusive or); n rounds of independent           \
+     multiply-adds in f32, or of products of int8 or int16 into int32. These add up ones: they return how many they    \
+     made. n < 2^24 */                                                                                                 \
+  X(read_words,   std::uint64_t, (const std::uint64_t* p, size_t n, size_t n_streams, size_t ahead))                   \
   X(peak_f32,     std::uint64_t, (size_t n))                                                                           \
   X(peak_i8,      std::uint64_t, (size_t n))                                                                           \
   X(peak_i16,     std::uint64_t, (size_t n))                                                                           \

@@ -10,8 +10,8 @@ namespace runnel::simd {
 namespace {
 
 constexpr size_t matvec_rows = 4;
-// How far ahead of the reads (tests/bench/experiments.md). On AVX2 about what a core has under way: further
-// ahead, lines wait for each other and F16 rows come at 0.75 of the pace (Zen 4).
+// How far ahead of the reads (tests/bench/experiments.md). On AVX2 about what a core has in flight: further
+// ahead, lines wait for each other and F16 rows are read at 0.75 of the speed (Zen 4).
 constexpr size_t prefetch_bytes = lanes == 8 ? 512 : 1536;
 
 // Two accumulators for each row.

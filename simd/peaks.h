@@ -7,28 +7,28 @@ namespace runnel::simd {
 namespace {
 
 // Each word of a cache line has a sum of its own, so that nothing but the reads takes time.
-template <size_t n_places>
-inline std::uint64_t read_places(const std::uint64_t* p, size_t n, size_t ahead) noexcept {
+template <size_t n_streams>
+inline std::uint64_t read_streams(const std::uint64_t* p, size_t n, size_t ahead) noexcept {
   constexpr size_t line = 8;  // words
-  std::uint64_t sums[n_places][line] = {};
-  const size_t part = n / (n_places * line) * line;
+  std::uint64_t sums[n_streams][line] = {};
+  const size_t part = n / (n_streams * line) * line;
   for (size_t i = 0; i < part; i += line) {
-    for (size_t s = 0; s < n_places; ++s) {
+    for (size_t s = 0; s < n_streams; ++s) {
       const std::uint64_t* words = p + s * part + i;
       if (ahead > 0) prefetch(words, ahead / sizeof *words);
       for (size_t j = 0; j < line; ++j) sums[s][j] ^= words[j];
     }
   }
   std::uint64_t all = 0;
-  for (size_t i = n_places * part; i < n; ++i) all ^= p[i];
-  for (const auto& place : sums) {
-    for (const std::uint64_t sum : place) all ^= sum;
+  for (size_t i = n_streams * part; i < n; ++i) all ^= p[i];
+  for (const auto& stream : sums) {
+    for (const std::uint64_t sum : stream) all ^= sum;
   }
   return all;
 }
 
-std::uint64_t read_words(const std::uint64_t* p, size_t n, size_t n_places, size_t ahead) noexcept {
-  return n_places == 1 ? read_places<1>(p, n, ahead) : read_places<4>(p, n, ahead);
+std::uint64_t read_words(const std::uint64_t* p, size_t n, size_t n_streams, size_t ahead) noexcept {
+  return n_streams == 1 ? read_streams<1>(p, n, ahead) : read_streams<4>(p, n, ahead);
 }
 
 std::uint64_t peak_f32(size_t n) noexcept {

@@ -20,7 +20,7 @@ constexpr std::size_t min_tokens_q8_0 = 2;
 
 // Of the weights of a thread's part that are multiplied in one piece with one token, or an eighth of that
 // with eight and more: so few that nobody waits long for the last of them, so many that beginning anew is
-// nothing to it, which with packed weights is done in several places (measured).
+// nothing to it, which packed weights do in several streams (measured).
 constexpr double piece_bytes = 512 * 1024;
 constexpr double packed_piece_bytes = 2 * piece_bytes;
 constexpr double max_pieces = 8;

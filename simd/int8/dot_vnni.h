@@ -24,7 +24,7 @@ template <size_t panels, size_t tokens, class BlockSums = SumsConverted>
 struct DotVnni {
   static constexpr size_t tile_panels = panels;
   static constexpr size_t tile_tokens = tokens;
-  static constexpr size_t decode_panels = 2;  // with their scales four places, as many as Zen 4 and 5 like
+  static constexpr size_t decode_panels = 2;  // with their scales four streams, as many as Zen 4 and 5 like
   static constexpr size_t decode_ahead = 0;   // it reads slower with it (tests/bench/experiments.md)
   static constexpr Cache streams_few_to = Cache::l1;
   static constexpr bool reads_split = false;
@@ -59,7 +59,7 @@ struct DotVnni {
   }
 };
 
-// Intel's processors read weights faster from more places, prefetched a page ahead, and want what a few
+// Intel's processors read weights faster in more streams, prefetched a page ahead, and want what a few
 // tokens prefetch in the L2 cache.
 template <size_t panels, size_t tokens, class BlockSums = SumsConverted>
 struct DotVnniIntel : DotVnni<panels, tokens, BlockSums> {

@@ -1,5 +1,5 @@
 // What Zen 4 does with AVX-512 VNNI in another way: its own prefetchers bring lines sooner than instructions
-// that do so far ahead, into the L1 cache, which has few places for lines on their way
+// that do so far ahead, into the L1 cache, which has few buffers for lines in flight
 // (tests/bench/experiments.md). The same bits as avx512vnni.
 #include "simd/float/matvec.h"
 #include "simd/int8/dot_vnni.h"

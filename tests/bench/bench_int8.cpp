@@ -24,11 +24,11 @@ constexpr size_t n_cols = 2048;
 constexpr size_t n_rows = 2048;
 constexpr size_t read_rows = 65536;  // with n_cols columns 128 MiB: beyond all but server caches
 
-// From range(0) places side by side, asked for range(1) bytes ahead.
+// In range(0) streams side by side, prefetched range(1) bytes ahead.
 void bench_read(benchmark::State& state, const Kernels& k) {
-  const auto n_places = static_cast<size_t>(state.range(0)), ahead = static_cast<size_t>(state.range(1));
+  const auto n_streams = static_cast<size_t>(state.range(0)), ahead = static_cast<size_t>(state.range(1));
   const std::vector<std::uint64_t> words(read_rows * n_cols / sizeof(std::uint64_t), 1);
-  for (auto _ : state) benchmark::DoNotOptimize(k.read_words(words.data(), words.size(), n_places, ahead));
+  for (auto _ : state) benchmark::DoNotOptimize(k.read_words(words.data(), words.size(), n_streams, ahead));
   set_rate(state, "bytes", words.size() * sizeof(std::uint64_t));
 }
 

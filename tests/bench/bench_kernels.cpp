@@ -72,8 +72,8 @@ void set_flops(benchmark::State& state, size_t flops) {
 
 void bench_read(benchmark::State& state, decltype(Kernels::read_words) fn) {
   const auto* words = reinterpret_cast<const std::uint64_t*>(weights().data());
-  const auto n_places = static_cast<size_t>(state.range(0)), ahead = static_cast<size_t>(state.range(1));
-  for (auto _ : state) benchmark::DoNotOptimize(fn(words, weight_bytes / sizeof *words, n_places, ahead));
+  const auto n_streams = static_cast<size_t>(state.range(0)), ahead = static_cast<size_t>(state.range(1));
+  for (auto _ : state) benchmark::DoNotOptimize(fn(words, weight_bytes / sizeof *words, n_streams, ahead));
   set_bytes(state, weight_bytes);
 }
 

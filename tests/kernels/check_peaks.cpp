@@ -29,10 +29,10 @@ void check_read_words(const Kernels& kernels, Report& report) {
       word = std::uint64_t{random.bits()} << 32 | random.bits();
       expected ^= word;
     }
-    for (const size_t n_places : {1u, 2u, 4u}) {
+    for (const size_t n_streams : {1u, 2u, 4u}) {
       for (const size_t ahead : {0u, 512u}) {
-        report.expect(kernels.read_words(words.data(), n, n_places, ahead) == expected,
-                      "n = %zu, %zu places, %zu ahead", n, n_places, ahead);
+        report.expect(kernels.read_words(words.data(), n, n_streams, ahead) == expected,
+                      "n = %zu, %zu streams, %zu ahead", n, n_streams, ahead);
       }
     }
   }
