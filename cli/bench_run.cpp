@@ -7,6 +7,7 @@
 #include <map>
 
 #include "errors.h"
+#include "feeding.h"
 #include "progress.h"
 #include "settings.h"
 
@@ -40,22 +41,22 @@ class Benchmark {
         settings_(settings),
         plan_(plan),
         tokens_(made_up_tokens(std::max({plan.n_prompt, plan.n_decode, plan.depth, std::int64_t{1}}),
-                               runnel_model_fact(model, RUNNEL_N_VOCAB))),
-        n_parts_((plan.n_prompt > 0) + (plan.n_decode > 0) + (plan.n_decode > 0 && plan.depth > 0)),
-        progress_("bench", std::max<std::int64_t>(1, n_passes()), "passes") {}
+                               runnel_model_fact(model, RUNNEL_N_VOCAB))) {}
 
   Json run() {
-    Json runs = Json::array();
-    for (const std::int32_t threads : plan_.threads) runs.push_back(limits(threads));
+    Json runs = limits();
     if (plan_.n_prompt > 0 || plan_.n_decode > 0) measure_short(runs);
     if (plan_.n_decode > 0 && plan_.depth > 0) measure_full(runs);
     return runs;
   }
 
  private:
-  std::int64_t n_passes() const {
-    return static_cast<std::int64_t>(plan_.threads.size()) * n_parts_ * (plan_.n_repeat + 1);
+  // Of so many parts.
+  Progress passes(std::int64_t n_parts) const {
+    return Progress("bench", n_threads() * n_parts * (plan_.n_repeat + 1), "passes");
   }
+
+  std::int64_t n_threads() const { return static_cast<std::int64_t>(plan_.threads.size()); }
 
   Config config(std::int32_t threads) const {
     Config config = settings_.config();
@@ -63,22 +64,31 @@ class Benchmark {
     return config;
   }
 
-  Json limits(std::int32_t threads) const {
-    const Config on_threads = config(threads);
-    double read = 0.0;
-    check(runnel_measure_read(model_, on_threads.get(), &read));
-    Json limits = {{"threads", threads}, {"read_bytes_per_s", read}};
-    for (const runnel_arithmetic arithmetic : {RUNNEL_F32, RUNNEL_INT8, RUNNEL_INT16}) {
-      double peak = 0.0;
-      check(runnel_measure_peak(arithmetic, on_threads.get(), &peak));
-      limits[peak_key(arithmetic_name(arithmetic))] = peak;
+  Json limits() const {
+    constexpr runnel_arithmetic arithmetics[] = {RUNNEL_F32, RUNNEL_INT8, RUNNEL_INT16};
+    Progress progress("limits", n_threads() * (1 + std::ssize(arithmetics)), "measured");
+    Json runs = Json::array();
+    for (const std::int32_t threads : plan_.threads) {
+      const Config on_threads = config(threads);
+      double read = 0.0;
+      check(runnel_measure_read(model_, on_threads.get(), &read));
+      progress.advance();
+      Json run = {{"threads", threads}, {"read_bytes_per_s", read}};
+      for (const runnel_arithmetic arithmetic : arithmetics) {
+        double peak = 0.0;
+        check(runnel_measure_peak(arithmetic, on_threads.get(), &peak));
+        progress.advance();
+        run[peak_key(arithmetic_name(arithmetic))] = peak;
+      }
+      runs.push_back(run);
     }
-    return limits;
+    return runs;
   }
 
   // A prompt, and decoding from an empty cache.
   void measure_short(Json& runs) {
     const Session session = open(std::max(plan_.n_prompt, plan_.n_decode + 1));
+    Progress progress = passes((plan_.n_prompt > 0) + (plan_.n_decode > 0));
     for (Json& run : runs) {
       set_threads(session.get(), run);
       if (plan_.n_prompt > 0) {
@@ -86,7 +96,7 @@ class Benchmark {
           feed(session.get(), tokens_.data(), static_cast<std::size_t>(plan_.n_prompt));
         };
         const auto reset = [&] { check(runnel_session_reset(session.get())); };
-        run["prefill"] = speed(plan_.n_prompt, reset, prefill);
+        run["prefill"] = speed(progress, plan_.n_prompt, reset, prefill);
         add_prompt_limit(run);
       }
       if (plan_.n_decode > 0) {
@@ -94,7 +104,7 @@ class Benchmark {
           check(runnel_session_reset(session.get()));
           feed(session.get(), tokens_.data(), 1);
         };
-        run["decode"] = speed(plan_.n_decode, restart, [&] { decode(session.get()); });
+        run["decode"] = speed(progress, plan_.n_decode, restart, [&] { decode(session.get()); });
         add_read_limit(run, "decode", plan_.n_decode / 2 + 2);
       }
     }
@@ -108,11 +118,13 @@ class Benchmark {
       return a["threads"].get<int>() < b["threads"].get<int>();
     });
     set_threads(session.get(), *most);
-    feed(session.get(), tokens_.data(), static_cast<std::size_t>(plan_.depth));
+    const std::vector<std::int32_t> window(tokens_.begin(), tokens_.begin() + plan_.depth);
+    feed_with_progress(session.get(), window, "filling the window");
+    Progress progress = passes(1);
     for (Json& run : runs) {
       set_threads(session.get(), run);
       run["decode_at_depth"] = speed(
-          plan_.n_decode, [] {}, [&] { decode(session.get()); });
+          progress, plan_.n_decode, [] {}, [&] { decode(session.get()); });
       add_read_limit(run, "decode_at_depth", plan_.depth);
     }
   }
@@ -145,7 +157,7 @@ class Benchmark {
 
   // Tokens a second of work(), which handles n of them, after prepare(): the median, and the extremes.
   template <class Prepare, class Work>
-  Json speed(std::int64_t n, const Prepare& prepare, const Work& work) {
+  Json speed(Progress& progress, std::int64_t n, const Prepare& prepare, const Work& work) {
     std::vector<double> rates;
     for (std::int64_t pass = 0; pass <= plan_.n_repeat; ++pass) {
       prepare();
@@ -153,7 +165,7 @@ class Benchmark {
       work();
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
       if (pass > 0) rates.push_back(static_cast<double>(n) / seconds);
-      progress_.update(++n_done_);
+      progress.advance();
     }
     const auto [slowest, fastest] = std::minmax_element(rates.begin(), rates.end());
     return {{"tokens", n}, {"tokens_per_s", median(rates)}, {"slowest", *slowest}, {"fastest", *fastest}};
@@ -187,8 +199,6 @@ class Benchmark {
   const SettingOptions& settings_;
   const BenchPlan& plan_;
   std::vector<std::int32_t> tokens_;
-  std::int64_t n_parts_, n_done_ = 0;
-  Progress progress_;
 };
 
 }  // namespace

@@ -54,20 +54,21 @@ Progress::~Progress() {
 }
 
 void Progress::update(std::int64_t done, std::string_view note) {
+  done_ = done;
   if (!enabled_ || done <= 0) return;
   const Clock::time_point now = Clock::now();
   if (now - start_ < quiet_time || (drawn_ && now - last_drawn_ < redraw_time)) return;
   set_last_words(STDERR_FILENO, erase_line);
-  draw(std::chrono::duration<double>(now - start_).count(), done, note);
+  draw(std::chrono::duration<double>(now - start_).count(), note);
   drawn_ = true;
   last_drawn_ = now;
 }
 
-void Progress::draw(double seconds, std::int64_t done, std::string_view note) const {
-  const double per_second = static_cast<double>(done) / seconds;
-  const double fraction = std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0);
-  const double seconds_left = static_cast<double>(total_ - done) / per_second;
-  const std::string counts = with_commas(done) + "/" + with_commas(total_) + " " + unit_ + "  ";
+void Progress::draw(double seconds, std::string_view note) const {
+  const double per_second = static_cast<double>(done_) / seconds;
+  const double fraction = std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0);
+  const double seconds_left = static_cast<double>(total_ - done_) / per_second;
+  const std::string counts = with_commas(done_) + "/" + with_commas(total_) + " " + unit_ + "  ";
   const std::string left = time_text(seconds_left) + " left";
   const std::string all = counts + rate_text(per_second) + "/s  " + left;
 

@@ -22,13 +22,15 @@ class Progress {
 
   // `done` of the total; the note is shown at the end of the line.
   void update(std::int64_t done, std::string_view note = {});
+  // One more.
+  void advance() { update(done_ + 1); }
 
  private:
   using Clock = std::chrono::steady_clock;
-  void draw(double seconds, std::int64_t done, std::string_view note) const;
+  void draw(double seconds, std::string_view note) const;
 
   std::string label_, unit_;
-  std::int64_t total_;
+  std::int64_t total_, done_ = 0;
   bool enabled_;
   bool drawn_ = false;
   Clock::time_point start_ = Clock::now();
