@@ -291,7 +291,29 @@ def pack(options, model, folder):
     return path
 
 
-def contenders(options, model, folder):
+def peer_quantize(paths):
+    """Run by the virtual environment's Python."""
+    import llama_cpp
+
+    params = llama_cpp.llama_model_quantize_default_params()
+    params.ftype = getattr(llama_cpp, "LLAMA_FTYPE_MOSTLY_" + paths["type"].upper())
+    params.allow_requantize = True
+    log = llama_cpp.llama_log_callback(lambda level, text, user: None)
+    llama_cpp.llama_log_set(log, None)
+    if llama_cpp.llama_model_quantize(paths["from"].encode(), paths["to"].encode(), ctypes.byref(params)) != 0:
+        sys.exit(f"llama.cpp cannot make {paths['type']} of {paths['from']}")
+
+
+def peer_pack(python, model, kind, folder):
+    path = folder / f"{model.stem}-peer-{kind}.gguf"
+    if not path.exists():
+        note(f"packing {path}")
+        paths = {"type": kind, "from": str(model), "to": str(path)}
+        subprocess.run([python, __file__, "--peer-quantize", json.dumps(paths)], check=True)
+    return path
+
+
+def contenders(options, python, model, folder):
     common = {
         "n_prompt": options.prompt,
         "n_decode": options.decode,
@@ -313,6 +335,12 @@ def contenders(options, model, folder):
         chosen[0:0] = [
             dict(runnel, name="runnel packed, f16 cache", cache="f16", model=packed),
             dict(runnel, name="runnel packed, int8 cache", cache="int8", model=packed),
+        ]
+    for kind in options.peer_type:
+        packed = str(peer_pack(python, model, kind, folder))
+        chosen += [
+            dict(peer, name=f"llama.cpp {kind}, f16 cache", cache="f16", model=packed),
+            dict(peer, name=f"llama.cpp {kind}, q8_0 cache", cache="q8_0", model=packed),
         ]
     return [one for one in chosen if not options.only or any(part in one["name"] for part in options.only)]
 
@@ -401,6 +429,7 @@ def parse():
     parser.add_argument("--shape", default="tinyllama-1.1b")
     parser.add_argument("--type", default="q8_0")
     parser.add_argument("--packed", action="store_true", help="runnel also on the same weights packed as int8")
+    parser.add_argument("--peer-type", action="append", default=[], help="the peer also on its own q4_0, q4_k_m ... of it")
     parser.add_argument("--prompt", type=at_least(0), default=512, help="tokens; 0: no such part")
     parser.add_argument("--decode", type=at_least(0), default=64, help="tokens decoded one by one; 0: no such part")
     parser.add_argument("--depth", type=at_least(0), default=0, help="tokens in the cache meanwhile; 0: no such part")
@@ -417,8 +446,9 @@ def parse():
 
 
 def main():
-    if len(sys.argv) > 1 and sys.argv[1] == "--work":
-        return work(json.loads(sys.argv[2]))
+    modes = {"--work": work, "--peer-quantize": peer_quantize}
+    if len(sys.argv) > 1 and sys.argv[1] in modes:
+        return modes[sys.argv[1]](json.loads(sys.argv[2]))
     options = parse()
     python = install_peer(options.venv)
     with tempfile.TemporaryDirectory() as temporary:
@@ -426,7 +456,7 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         model = make_model(options, folder)
         workers = []
-        for one in contenders(options, model, folder):
+        for one in contenders(options, python, model, folder):
             workers.append(Worker(python, one, options.at_once))
             workers[-1].ask("load", max(options.threads))  # the next one has the machine to itself for that
         with busy_programs(options.busy):
