@@ -43,7 +43,8 @@ Kernels select(const char* name, std::uint32_t features, const IsaRow** row) noe
   Kernels table;
   const IsaRow* const chosen = find(name, features);
   *row = chosen != std::end(rows) ? chosen : nullptr;
-  for (const IsaRow* r = std::end(rows); r-- != chosen;) {
+  for (const IsaRow* r = std::end(rows); r != chosen;) {
+    --r;
     if (r->runs_on(features)) lay_over(table, *r->kernels);
   }
   return table;

@@ -79,7 +79,8 @@ constexpr size_t panel_block_cols = 512;
   /* Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above i8_carry_ratio times the lower    \
      median of the maxima of the row's blocks are carried, the i8_max_carried() largest at most. */                    \
   X(quantize_i8,  void,   (const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok))            \
-  /* whether matmul_i8 reads `split`, which then must not be null; quantize_i8 writes it where it is not */             \
+  /* whether matmul_i8 reads `split`, which then must not be null; quantize_i8 writes it where it is not. A row with   \
+     one of the two has both */                                                                                        \
   X(reads_split_i8, bool, ())                                                                                          \
   /* y[t, r] = sum_c w[r, c] x[t, c], r < w.shape.n_rows;  y: rows y_stride apart, x.n_cols == w.shape.n_cols. The     \
      same bits from every row of kernels: integer sums over each block, then fused additions in one order:             \
@@ -91,8 +92,8 @@ constexpr size_t panel_block_cols = 512;
   X(matmul_i8,    void,   (float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,                     \
                            const quant::PanelsI8& w, const void* next))                                                \
   /* int16 (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols].       \
-     Returns whether they are precise enough in each group of each panel, and no weights but zeros are lost: an input  \
-     without codes has no others */                                                                                    \
+     Returns whether they are precise enough in each group of each panel, and no weights but zeros are lost: in        \
+     every second row, which are those looked at, an input without codes has no others */                              \
   X(pack_i16_f16, bool,   (const quant::MutablePanelsI16& out, const F16* w, size_t w_stride))                         \
   X(pack_i16_bf16, bool,  (const quant::MutablePanelsI16& out, const BF16* w, size_t w_stride))                        \
   /* as quantize_i8, with i16_carry_ratio; `offsets` and `split` are not used */                                       \

@@ -120,7 +120,7 @@ void scores_i8_amx(float* s, size_t s_stride, const float* q, size_t q_stride, s
                    const std::int8_t* k, const float* k_scales, size_t n_blocks, size_t dim) noexcept {
   if (n_q < min_tile_factors || dim == 0 || dim > max_factors)
     return scores_i8_dots<FactorsOfBytes>(s, s_stride, q, q_stride, n_q, k, k_scales, n_blocks, dim);
-  Ahead ahead(k + run_keys * dim);
+  Ahead ahead(k + run_keys * quant::filled_up(dim, dot_bytes));
   TileFactors rows;
   for_each_tile_of_factors(n_q, [&](size_t i, size_t n) {
     rows.set_all(q + i * q_stride, q_stride, n, dim);

@@ -57,7 +57,7 @@ template <class Numbers>
 void scores_i8_dots(float* s, size_t s_stride, const float* q, size_t q_stride, size_t n_q,
                     const std::int8_t* k, const float* k_scales, size_t n_blocks, size_t dim) noexcept {
   if (dim > max_factors) return scores_of_i8(s, s_stride, q, q_stride, n_q, k, k_scales, n_blocks, dim);
-  const size_t ahead = run_keys * dim;
+  const size_t ahead = run_keys * quant::filled_up(dim, dot_bytes);
   for (size_t i = 0; i < n_q; i += factor_rows)
     score_rows<Numbers>(s + i * s_stride, s_stride, q + i * q_stride, q_stride,
                         std::min(factor_rows, n_q - i), k, k_scales, n_blocks, dim, i > 0 ? 0 : ahead);

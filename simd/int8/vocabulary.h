@@ -5,7 +5,7 @@
 //   load_i32, to_float
 //   to_nearest(x)              integers, ties to even
 //   narrow_to_bytes(p, v)      the lowest byte of each int32, `lanes` of them
-//   narrow_to_i16(p, v)      the lower half of each, which is all of it
+//   narrow_to_i16(p, v)        the lower half of each, which is all of it
 //   sum, max                   over all lanes
 //   load_words(p, q)           eight words of 32 bits from p and eight from q on, or as many from p as
 //                              there is room for; what is in them is no matter

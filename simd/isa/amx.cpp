@@ -55,6 +55,7 @@ std::uint64_t peak_i8_amx(size_t n) noexcept {
 
 extern const Kernels kernels_amx;
 const Kernels kernels_amx{.peak_i8 = peak_i8_amx,
+                          .reads_split_i8 = reads_split_i8<DotFew>,
                           .matmul_i8 = matmul_i8_amx,
                           .scores_i8 = scores_i8_amx,
                           .mix_i8 = mix_i8_amx,

@@ -270,6 +270,7 @@ void matmul_i8_smmla(float* y, size_t y_stride, const quant::ActivationsI8& x, s
 }  // namespace
 
 extern const Kernels kernels_i8mm;
-const Kernels kernels_i8mm{.peak_i8 = peak_i8, .matmul_i8 = matmul_i8_smmla};
+const Kernels kernels_i8mm{
+    .peak_i8 = peak_i8, .reads_split_i8 = reads_split_i8<DotSdot>, .matmul_i8 = matmul_i8_smmla};
 
 }  // namespace runnel::simd

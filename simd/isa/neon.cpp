@@ -8,6 +8,7 @@ namespace {
 
 constexpr Kernels with_own() noexcept {
   Kernels kernels = vector_kernels;
+  kernels.reads_split_i8 = reads_split_i8<Dot>;
   kernels.matmul_i8 = matmul_i8<Dot>;
   return kernels;
 }

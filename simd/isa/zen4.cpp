@@ -21,6 +21,7 @@ const Kernels kernels_zen4{.matmul_few_f32 = matmul_few<AsF32, 0>,
                            .matmul_few_f16 = matmul_few<AsF16, 0>,
                            .matmul_few_bf16 = matmul_few<AsBf16, 0>,
                            .matvec_q8_0 = matvec_q8_0_i16<InputsOfI16, 512>,
+                           .reads_split_i8 = reads_split_i8<Dot>,
                            .matmul_i8 = matmul_i8<Dot>};
 
 }  // namespace runnel::simd

@@ -129,6 +129,9 @@ int check_select() {
     const Kernels table = select(expected->name, all, &row);
     report.expect(row == expected, "%s by name", expected->name);
     check_entries(table, i, all, report);
+    // What the activations look like is for the product to say, whatever rows are built beneath it.
+    report.expect((expected->kernels->matmul_i8 == nullptr) == (expected->kernels->reads_split_i8 == nullptr),
+                  "matmul_i8 and reads_split_i8 of row %s come together", expected->name);
     if (expected->needs != 0) check_no_choice(expected->name, 0, report);
   }
   for (std::uint32_t features = 0; features <= all; ++features) {
