@@ -61,9 +61,9 @@ def table(type_name, name, rows, fmt):
 
 print(f"// Made by make_unicode_tables.py from Unicode {ud.unidata_version}; do not edit.")
 pair = lambda a, b: f"{{{a:#x}, {b:#x}}}"
-table("CodeRange", "kPunctuation", ranges(lambda g: g[0] == "P"), pair)
-table("CodeRange", "kMarks", ranges(lambda g: g[0] == "M"), pair)
-table("CodeRange", "kControls", ranges(lambda g: g[0] == "C" and g != "Cn"), pair)
-table("DeltaRun", "kLowercase", delta_runs(mapping(str.lower)), lambda a, b, s, d: f"{{{a:#x}, {b:#x}, {s}, {d}}}")
-table("ImageRun", "kDecomposedFirst", image_runs(mapping(lambda c: ud.normalize("NFD", c), HANGUL)),
+table("CodeRange", "punctuation", ranges(lambda g: g[0] == "P"), pair)
+table("CodeRange", "marks", ranges(lambda g: g[0] == "M"), pair)
+table("CodeRange", "controls", ranges(lambda g: g[0] == "C" and g != "Cn"), pair)
+table("DeltaRun", "lowercase", delta_runs(mapping(str.lower)), lambda a, b, s, d: f"{{{a:#x}, {b:#x}, {s}, {d}}}")
+table("ImageRun", "decomposition_starts", image_runs(mapping(lambda c: ud.normalize("NFD", c), HANGUL)),
       lambda a, b, m: f"{{{a:#x}, {b:#x}, {m:#x}}}")

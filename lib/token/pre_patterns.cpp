@@ -40,27 +40,27 @@ using Patterns = const char* const[];
 #define RUNNEL_CAPITALS_NOT_HAN R"([^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C})" RUNNEL_HAN "]"
 #define RUNNEL_SMALL_NOT_HAN R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C})" RUNNEL_HAN "]"
 
-constexpr Patterns kDefault = {R"([\p{P}\$\+<=>\^~\|]+)", RUNNEL_GPT2, R"(\p{N}+)", "[0-9][0-9][0-9]",
-                               nullptr};
-constexpr Patterns kGpt2 = {RUNNEL_GPT2, nullptr};
-constexpr Patterns kStarcoder = {R"(\p{N})", RUNNEL_GPT2, nullptr};
-constexpr Patterns kFalcon = {R"([\p{P}\$\+<=>\^~\|`]+)", RUNNEL_GPT2, "[0-9][0-9][0-9]", nullptr};
-constexpr Patterns kLlama3 = {
+constexpr Patterns default_pattern = {R"([\p{P}\$\+<=>\^~\|]+)", RUNNEL_GPT2, R"(\p{N}+)", "[0-9][0-9][0-9]",
+                                      nullptr};
+constexpr Patterns gpt2 = {RUNNEL_GPT2, nullptr};
+constexpr Patterns starcoder = {R"(\p{N})", RUNNEL_GPT2, nullptr};
+constexpr Patterns falcon = {R"([\p{P}\$\+<=>\^~\|`]+)", RUNNEL_GPT2, "[0-9][0-9][0-9]", nullptr};
+constexpr Patterns llama3 = {
     RUNNEL_CONTRACTION "|" RUNNEL_WORD R"(|\p{N}{1,3}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES, nullptr};
-constexpr Patterns kQwen2 = {RUNNEL_CONTRACTION "|" RUNNEL_WORD R"(|\p{N}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES,
-                             nullptr};
-constexpr Patterns kQwen35 = {
+constexpr Patterns qwen2 = {RUNNEL_CONTRACTION "|" RUNNEL_WORD R"(|\p{N}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES,
+                            nullptr};
+constexpr Patterns qwen35 = {
     RUNNEL_CONTRACTION
     R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|)" RUNNEL_SPACES,
     nullptr};
 // The lookbehind keeps a long run of spaces from being searched for a line end again after every 512 of them.
-constexpr Patterns kJais2 = {
+constexpr Patterns jais2 = {
     RUNNEL_CONTRACTION
     "|" RUNNEL_WORD R"(|\p{N}{1,3}|)" RUNNEL_SIGNS
     R"(|(?<![^\S\r\n])\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S))"
     R"(|\s{4}(?!\S)|\s{1,2}(?!\S)|\s)",
     nullptr};
-constexpr Patterns kDeepseekLlm = {
+constexpr Patterns deepseek_llm = {
     R"([\r\n])",
     // The letters with case of an older Unicode.
     R"(\s?[A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af})"
@@ -77,146 +77,146 @@ constexpr Patterns kDeepseekLlm = {
     R"(\x{10c80}-\x{10cb2}\x{10cc0}-\x{10cf2}\x{118a0}-\x{118df}\x{1e900}-\x{1e943}]+)",
     R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3001}\x{3002}]+)", R"(\s+$)",
     RUNNEL_FROM_SAMARITAN, R"(\p{N}+)", nullptr};
-constexpr Patterns kDeepseekCoder = {R"([\r\n])",           R"(\s?\p{L}+)", R"(\s?\p{P}+)",
+constexpr Patterns deepseek_coder = {R"([\r\n])",           R"(\s?\p{L}+)", R"(\s?\p{P}+)",
                                      RUNNEL_FROM_SAMARITAN, R"(\p{N})",     nullptr};
-constexpr Patterns kDeepseek3 = {
+constexpr Patterns deepseek3 = {
     R"(\p{N}{1,3})", RUNNEL_CJK_KANA,
     R"([!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|)" RUNNEL_SPACES,
     nullptr};
-constexpr Patterns kSpark = {
+constexpr Patterns spark = {
     R"(\p{N}{1,3})", RUNNEL_CJK_KANA,
     R"([!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+)",
     R"(\p{N})", nullptr};
-constexpr Patterns kYoutu = {
+constexpr Patterns youtu = {
     R"([\x{ac00}-\x{d7a3}\x{3131}-\x{318e}]+|)"
     R"([\x{ff01}\x{2026}\x{201c}\x{201d}\x{2018}\x{2019}\x{2014}\x{ff1a}\x{ff1b}\x{ff0c}\x{3001}-\x{303f})"
     R"(\x{fe30}-\x{fe4f}]+|[\x{3105}-\x{312f}]+|)" RUNNEL_CJK_KANA,
     RUNNEL_CASED_WORD R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" RUNNEL_SPACES, nullptr};
-constexpr Patterns kBloom = {R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{ff0c}\x{3001}\x{964}\x{6d4}\x{60c})]+)",
-                             nullptr};
-constexpr Patterns kViking = {R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{ff0c}\x{3001}\x{964}\x{6d4}\x{60c})]+)",
-                              R"(\p{N})", nullptr};
-constexpr Patterns kTekken = {
+constexpr Patterns bloom = {R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{ff0c}\x{3001}\x{964}\x{6d4}\x{60c})]+)",
+                            nullptr};
+constexpr Patterns viking = {R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{ff0c}\x{3001}\x{964}\x{6d4}\x{60c})]+)",
+                             R"(\p{N})", nullptr};
+constexpr Patterns tekken = {
     RUNNEL_CASED_1 "|" RUNNEL_CASED_2 R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" RUNNEL_SPACES, nullptr};
-constexpr Patterns kGpt4o = {RUNNEL_CASED_WORD R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" RUNNEL_SPACES,
-                             nullptr};
-constexpr Patterns kChameleon = {"<sentinel:[0-9]+>",
-                                 "IMGIMG[A-I]{1,4}Z",
-                                 R"([\t\n]|    |  )",
-                                 R"(\p{N})",
-                                 R"([\p{P}!-/:-@\[-`{-~])",
-                                 RUNNEL_GPT2,
-                                 nullptr};
-constexpr Patterns kBailing = {
+constexpr Patterns gpt4o = {RUNNEL_CASED_WORD R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" RUNNEL_SPACES,
+                            nullptr};
+constexpr Patterns chameleon = {"<sentinel:[0-9]+>",
+                                "IMGIMG[A-I]{1,4}Z",
+                                R"([\t\n]|    |  )",
+                                R"(\p{N})",
+                                R"([\p{P}!-/:-@\[-`{-~])",
+                                RUNNEL_GPT2,
+                                nullptr};
+constexpr Patterns bailing = {
     RUNNEL_CONTRACTION "|" RUNNEL_WORD R"(|\p{N}|)" RUNNEL_SIGNS R"(|\s*[\r\n]|\s+(?!\S)|\s+)", nullptr};
-constexpr Patterns kSeedCoder = {
+constexpr Patterns seed_coder = {
     RUNNEL_CONTRACTION "|" RUNNEL_WORD R"(|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|)" RUNNEL_SPACES, nullptr};
-constexpr Patterns kExaoneMoe = {
+constexpr Patterns exaone_moe = {
     RUNNEL_CONTRACTION
     R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*+(?: \p{L}\p{M}*+)*+)++|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|)"
     R"(\s*[\r\n]|\s+(?!\S)|\s+)",
     nullptr};
-constexpr Patterns kMinicpm5 = {
+constexpr Patterns minicpm5 = {
     R"(\p{N}{1,3})", RUNNEL_CONTRACTION "|" RUNNEL_WORD R"(|\p{N}+|)" RUNNEL_SIGNS "|" RUNNEL_SPACES,
     nullptr};
-constexpr Patterns kLaguna = {
+constexpr Patterns laguna = {
     R"([^\n]+|\n+)", RUNNEL_CONTRACTION "|" RUNNEL_WORD R"(|\p{N}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES, nullptr};
-constexpr Patterns kUfakzeka = {RUNNEL_WORD R"(|\p{N}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES, nullptr};
-constexpr Patterns kKimiK2 = {"[" RUNNEL_HAN R"(]+|[^\r\n\p{L}\p{N}]?)" RUNNEL_CAPITALS_NOT_HAN
+constexpr Patterns ufakzeka = {RUNNEL_WORD R"(|\p{N}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES, nullptr};
+constexpr Patterns kimi_k2 = {"[" RUNNEL_HAN R"(]+|[^\r\n\p{L}\p{N}]?)" RUNNEL_CAPITALS_NOT_HAN
                               "*" RUNNEL_SMALL_NOT_HAN "+(?:" RUNNEL_CONTRACTION
                               R"()?|[^\r\n\p{L}\p{N}]?)" RUNNEL_CAPITALS_NOT_HAN "+" RUNNEL_SMALL_NOT_HAN
                               "*(?:" RUNNEL_CONTRACTION R"()?|\p{N}{1,3}|)" RUNNEL_SIGNS "|" RUNNEL_SPACES,
                               nullptr};
 
 // By name. Flags: ignore_merges, add_bos.
-constexpr PreTokenizerRow kRows[] = {
-    {"default", kDefault},
-    {"gpt-2", kGpt2},
-    {"phi-2", kGpt2},
-    {"mpt", kGpt2},
-    {"olmo", kGpt2},
-    {"jais", kGpt2},
-    {"trillion", kGpt2},
-    {"granite-docling", kGpt2},
-    {"exaone4", kGpt2},
-    {"gigachat", kGpt2},
-    {"a.x-4.0", kGpt2},
-    {"mellum", kGpt2},
-    {"modern-bert", kGpt2},
-    {"roberta-bpe", kGpt2},
-    {"jina-es", kGpt2},
-    {"jina-de", kGpt2},
-    {"jina-v1-en", kGpt2},
-    {"jina-v2-es", kGpt2},
-    {"jina-v2-de", kGpt2},
-    {"jina-v2-code", kGpt2},
-    {"starcoder", kStarcoder},
-    {"refact", kStarcoder},
-    {"command-r", kStarcoder},
-    {"smollm", kStarcoder},
-    {"codeshell", kStarcoder},
-    {"exaone", kStarcoder},
-    {"minerva-7b", kStarcoder},
-    {"mellum2", kStarcoder},
-    {"falcon", kFalcon},
-    {"llama-bpe", kLlama3, true, true},
-    {"llama3", kLlama3, true, true},
-    {"llama-v3", kLlama3, true, true},
-    {"falcon3", kLlama3, true, true},
-    {"falcon-h1", kLlama3, true, true},
-    {"pixtral", kLlama3, true, true},
-    {"midm-2.0", kLlama3, true, true},
-    {"lfm2", kLlama3, true, true},
-    {"jina-v5-nano", kLlama3, true, true},
-    {"dbrx", kLlama3},
-    {"smaug-bpe", kLlama3},
-    {"chatglm-bpe", kLlama3},
-    {"glm4", kLlama3},
-    {"jais-2", kJais2},
-    {"qwen2", kQwen2},
-    {"deepseek-r1-qwen", kQwen2},
-    {"kormo", kQwen2},
-    {"f2llmv2", kQwen2},
-    {"megrez", kQwen2},
-    {"stablelm2", kQwen2},
-    {"hunyuan", kQwen2},
-    {"solar-open", kQwen2},
-    {"grok-2", kQwen2},
-    {"qwen35", kQwen35},
-    {"deepseek-llm", kDeepseekLlm},
-    {"deepseek-coder", kDeepseekCoder},
-    {"deepseek-v3", kDeepseek3},
-    {"hunyuan-dense", kDeepseek3},
-    {"joyai-llm", kDeepseek3},
-    {"hy_v4", kDeepseek3},
-    {"spark2_5", kSpark},
-    {"youtu", kYoutu, true},
-    {"bloom", kBloom},
-    {"poro-chat", kBloom},
-    {"gpt3-finnish", kBloom},
-    {"viking", kViking},
-    {"tekken", kTekken, true, true},
-    {"gpt-4o", kGpt4o},
-    {"llama4", kGpt4o},
-    {"kanana2", kGpt4o},
-    {"talkie", kGpt4o},
-    {"minimax-m2", kGpt4o},
-    {"chameleon", kChameleon, false, true},
-    {"bailingmoe", kBailing},
-    {"bailingmoe2", kBailing},
-    {"llada-moe", kBailing},
-    {"seed-coder", kSeedCoder},
-    {"exaone-moe", kExaoneMoe},
-    {"minicpm5", kMinicpm5, true},
-    {"laguna", kLaguna},
-    {"ufakzeka", kUfakzeka},
-    {"kimi-k2", kKimiK2},
+constexpr PreTokenizerRow rows[] = {
+    {"default", default_pattern},
+    {"gpt-2", gpt2},
+    {"phi-2", gpt2},
+    {"mpt", gpt2},
+    {"olmo", gpt2},
+    {"jais", gpt2},
+    {"trillion", gpt2},
+    {"granite-docling", gpt2},
+    {"exaone4", gpt2},
+    {"gigachat", gpt2},
+    {"a.x-4.0", gpt2},
+    {"mellum", gpt2},
+    {"modern-bert", gpt2},
+    {"roberta-bpe", gpt2},
+    {"jina-es", gpt2},
+    {"jina-de", gpt2},
+    {"jina-v1-en", gpt2},
+    {"jina-v2-es", gpt2},
+    {"jina-v2-de", gpt2},
+    {"jina-v2-code", gpt2},
+    {"starcoder", starcoder},
+    {"refact", starcoder},
+    {"command-r", starcoder},
+    {"smollm", starcoder},
+    {"codeshell", starcoder},
+    {"exaone", starcoder},
+    {"minerva-7b", starcoder},
+    {"mellum2", starcoder},
+    {"falcon", falcon},
+    {"llama-bpe", llama3, true, true},
+    {"llama3", llama3, true, true},
+    {"llama-v3", llama3, true, true},
+    {"falcon3", llama3, true, true},
+    {"falcon-h1", llama3, true, true},
+    {"pixtral", llama3, true, true},
+    {"midm-2.0", llama3, true, true},
+    {"lfm2", llama3, true, true},
+    {"jina-v5-nano", llama3, true, true},
+    {"dbrx", llama3},
+    {"smaug-bpe", llama3},
+    {"chatglm-bpe", llama3},
+    {"glm4", llama3},
+    {"jais-2", jais2},
+    {"qwen2", qwen2},
+    {"deepseek-r1-qwen", qwen2},
+    {"kormo", qwen2},
+    {"f2llmv2", qwen2},
+    {"megrez", qwen2},
+    {"stablelm2", qwen2},
+    {"hunyuan", qwen2},
+    {"solar-open", qwen2},
+    {"grok-2", qwen2},
+    {"qwen35", qwen35},
+    {"deepseek-llm", deepseek_llm},
+    {"deepseek-coder", deepseek_coder},
+    {"deepseek-v3", deepseek3},
+    {"hunyuan-dense", deepseek3},
+    {"joyai-llm", deepseek3},
+    {"hy_v4", deepseek3},
+    {"spark2_5", spark},
+    {"youtu", youtu, true},
+    {"bloom", bloom},
+    {"poro-chat", bloom},
+    {"gpt3-finnish", bloom},
+    {"viking", viking},
+    {"tekken", tekken, true, true},
+    {"gpt-4o", gpt4o},
+    {"llama4", gpt4o},
+    {"kanana2", gpt4o},
+    {"talkie", gpt4o},
+    {"minimax-m2", gpt4o},
+    {"chameleon", chameleon, false, true},
+    {"bailingmoe", bailing},
+    {"bailingmoe2", bailing},
+    {"llada-moe", bailing},
+    {"seed-coder", seed_coder},
+    {"exaone-moe", exaone_moe},
+    {"minicpm5", minicpm5, true},
+    {"laguna", laguna},
+    {"ufakzeka", ufakzeka},
+    {"kimi-k2", kimi_k2},
 };
 
 }  // namespace
 
 const PreTokenizerRow* find_pre_tokenizer(std::string_view name) {
-  for (const PreTokenizerRow& row : kRows) {
+  for (const PreTokenizerRow& row : rows) {
     if (row.name == name) return &row;
   }
   return nullptr;
@@ -224,7 +224,7 @@ const PreTokenizerRow* find_pre_tokenizer(std::string_view name) {
 
 std::string known_pre_tokenizers() {
   std::string names;
-  for (const PreTokenizerRow& row : kRows) {
+  for (const PreTokenizerRow& row : rows) {
     if (!names.empty()) names += ", ";
     names += row.name;
   }

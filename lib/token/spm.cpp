@@ -13,7 +13,7 @@
 namespace runnel {
 namespace {
 
-constexpr VocabDefaults kDefaults = {
+constexpr VocabDefaults vocab_defaults = {
     .bos = 1, .eos = 2, .unk = 0, .sep = -1, .add_bos = true, .add_eos = false};
 
 // A linked list of stretches of the text; merging one into its left neighbour empties it.
@@ -201,7 +201,7 @@ class SpmTokenizer final : public Tokenizer {
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> load_spm(const GgufFile& file) {
-  RUNNEL_ASSIGN(Vocab vocab, Vocab::load(file, kDefaults));
+  RUNNEL_ASSIGN(Vocab vocab, Vocab::load(file, vocab_defaults));
   RUNNEL_ASSIGN(const bool add_space_prefix, file.get_bool("tokenizer.ggml.add_space_prefix", true));
   return std::unique_ptr<Tokenizer>(std::make_unique<SpmTokenizer>(std::move(vocab), add_space_prefix));
 }

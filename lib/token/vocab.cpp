@@ -30,33 +30,33 @@ std::uint8_t attributes_of_type(std::int64_t type) {
 }
 
 // Spellings by which files leave end-of-turn tokens to be recognised, most telling first.
-constexpr std::string_view kEndOfTurn[] = {
+constexpr std::string_view end_of_turn[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",         "<|endoftext|>",     "<|end_of_text|>",
     "<EOT>",      "_<EOT>",     "[EOT]",   "<｜end▁of▁sentence｜>", "<end_of_utterance>"};
-constexpr std::string_view kEndOfMessage[] = {"<|eom_id|>"};
+constexpr std::string_view end_of_message[] = {"<|eom_id|>"};
 // Spellings that end generation whatever else the file says.
-constexpr std::string_view kEnds[] = {"<|eot_id|>",
-                                      "<|im_end|>",
-                                      "<|end|>",
-                                      "<|return|>",
-                                      "<|call|>",
-                                      "<|flush|>",
-                                      "<|calls|>",
-                                      "<end_of_turn>",
-                                      "</s>",
-                                      "<|endoftext|>",
-                                      "<|eom_id|>",
-                                      "<EOT>",
-                                      "_<EOT>",
-                                      "[EOT]",
-                                      "[EOS]",
-                                      "<|end_of_text|>",
-                                      "<end_of_utterance>",
-                                      "<eos>",
-                                      "<turn|>",
-                                      "<|tool_response>",
-                                      "<｜end▁of▁sentence｜>",
-                                      "[e~["};
+constexpr std::string_view ending_tokens[] = {"<|eot_id|>",
+                                              "<|im_end|>",
+                                              "<|end|>",
+                                              "<|return|>",
+                                              "<|call|>",
+                                              "<|flush|>",
+                                              "<|calls|>",
+                                              "<end_of_turn>",
+                                              "</s>",
+                                              "<|endoftext|>",
+                                              "<|eom_id|>",
+                                              "<EOT>",
+                                              "_<EOT>",
+                                              "[EOT]",
+                                              "[EOS]",
+                                              "<|end_of_text|>",
+                                              "<end_of_utterance>",
+                                              "<eos>",
+                                              "<turn|>",
+                                              "<|tool_response>",
+                                              "<｜end▁of▁sentence｜>",
+                                              "[e~["};
 
 // Parts of fill-in-the-middle prompts: special in texts, and where the third column says so the end of an
 // answer.
@@ -65,7 +65,7 @@ struct FimToken {
   bool ends;
   std::array<std::string_view, 8> spellings;
 };
-constexpr FimToken kFimTokens[] = {
+constexpr FimToken fim_tokens[] = {
     {"fim_pre_token_id",
      false,
      {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>",
@@ -129,14 +129,14 @@ class VocabLoader {
 
   // By the rules of llama.cpp: the ids the file names, and well-known spellings, which become control tokens.
   Result<void> find_ends() {
-    if (vocab_.eot < 0) vocab_.eot = find_control(kEndOfTurn);
-    if (vocab_.eom < 0) vocab_.eom = find_control(kEndOfMessage);
-    for (const FimToken& fim : kFimTokens) {
+    if (vocab_.eot < 0) vocab_.eot = find_control(end_of_turn);
+    if (vocab_.eom < 0) vocab_.eom = find_control(end_of_message);
+    for (const FimToken& fim : fim_tokens) {
       RUNNEL_ASSIGN(Token id, special_id(fim.id_key, -1));
       if (id < 0) id = find_control(fim.spellings);
       if (fim.ends) add_end(id);
     }
-    for (const std::string_view spelling : kEnds) add_end(find_control({&spelling, 1}));
+    for (const std::string_view spelling : ending_tokens) add_end(find_control({&spelling, 1}));
     add_end(vocab_.eos);
     add_end(vocab_.eot);
     add_end(vocab_.eom);

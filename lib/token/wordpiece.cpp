@@ -11,7 +11,7 @@
 namespace runnel {
 namespace {
 
-constexpr VocabDefaults kDefaults = {
+constexpr VocabDefaults vocab_defaults = {
     .bos = 101, .eos = -1, .unk = 100, .sep = 102, .add_bos = true, .add_eos = false};
 
 constexpr std::ptrdiff_t max_word_characters = 100;
@@ -92,7 +92,7 @@ class WordPieceTokenizer final : public Tokenizer {
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> load_wordpiece(const GgufFile& file) {
-  RUNNEL_ASSIGN(Vocab vocab, Vocab::load(file, kDefaults));
+  RUNNEL_ASSIGN(Vocab vocab, Vocab::load(file, vocab_defaults));
   Normalizer normalizer{};
   RUNNEL_ASSIGN(normalizer.lowercase, file.get_bool("tokenizer.ggml.normalizer.lowercase", true));
   RUNNEL_ASSIGN(normalizer.strip_accents,
