@@ -79,8 +79,12 @@ void Inspection::watch(runnel_session* session) {
   n_sinks_ = static_cast<std::size_t>(runnel_session_stat(session, RUNNEL_STAT_PREFIX));
   const auto on_row = [](void* user, runnel_site site, std::int32_t layer, std::int64_t position,
                          const float* values, std::size_t n) {
-    static_cast<Inspection*>(user)->see_row(site, static_cast<std::size_t>(layer),
-                                            static_cast<std::size_t>(position), values, n);
+    auto* const self = static_cast<Inspection*>(user);
+    try {
+      self->see_row(site, static_cast<std::size_t>(layer), static_cast<std::size_t>(position), values, n);
+    } catch (...) {  // not through the library
+      self->problem_ = std::current_exception();
+    }
   };
   const auto on_mass = [](void* user, std::int32_t layer, std::int32_t head, std::int64_t position,
                           float mass) {
@@ -90,8 +94,17 @@ void Inspection::watch(runnel_session* session) {
   if (runnel_session_observe(session, on_row, on_mass, this) != RUNNEL_OK) throw Failure(runnel_last_error());
 }
 
+void Inspection::check(const std::string& path) const {
+  if (problem_) std::rethrow_exception(problem_);
+  if (!damage_.empty())
+    throw Failure(path + ": " + damage_ +
+                  ": the activations are not numbers: a weight in the file is damaged");
+}
+
 void Inspection::see_row(runnel_site site, std::size_t layer, std::size_t position, const float* values,
                          std::size_t n) {
+  if (damage_.empty() && !std::all_of(values, values + n, [](float value) { return std::isfinite(value); }))
+    damage_ = "token " + std::to_string(position) + ", layer " + std::to_string(layer);
   if (site == RUNNEL_SITE_STREAM) return stream_.see(layer, position, values, n);
   if (site == RUNNEL_SITE_FFN_HIDDEN) ffn_hidden_.see(layer, position, values, n);
   if (layer >= int8_errors_.size()) return;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <string>
 #include <vector>
 
 #include "library.h"
@@ -54,6 +56,8 @@ class Inspection {
 
   // Watches the session from here on. The inspection must outlive its watching.
   void watch(runnel_session* session);
+  // Throws what went wrong while it watched: memory ran out, or the model's results are no numbers.
+  void check(const std::string& path) const;
 
   const PeakMap& stream() const { return stream_; }
   const PeakMap& ffn_hidden() const { return ffn_hidden_; }
@@ -73,6 +77,8 @@ class Inspection {
     double value() const { return n == 0 ? 0 : sum / static_cast<double>(n); }
   };
   std::size_t n_head_, n_sinks_ = 0;
+  std::string damage_;  // where results were no numbers
+  std::exception_ptr problem_;
   PeakMap stream_, ffn_hidden_;
   std::vector<Mean> mass_;                        // [n_layer, n_head]
   std::vector<std::array<Mean, 2>> int8_errors_;  // [n_layer], without and with carried entries

@@ -32,7 +32,7 @@ constexpr mode_t permission_bits = 0777;
 std::FILE* open_in_place_of(const fs::file_status& replaced, const std::string& path) {
   const bool exists = fs::exists(replaced);
   const mode_t mode = exists ? static_cast<mode_t>(replaced.permissions()) & permission_bits : default_mode;
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) return nullptr;
   if (exists) fchmod(fd, mode);  // what the umask took away
   std::FILE* file = fdopen(fd, "wb");
@@ -50,10 +50,24 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
     const fs::path target = fs::weakly_canonical(path_, unknown);
     if (!unknown) path_ = target.string();
   }
-  written_path_ = direct ? path_ : path_ + ".part" + std::to_string(getpid());
-  file_ = direct ? std::fopen(written_path_.c_str(), "wb") : open_in_place_of(status, written_path_);
+  if (direct) {
+    written_path_ = path_;
+    file_ = std::fopen(path_.c_str(), "wb");
+  } else {
+    open_temporary(status);
+  }
   if (!file_) fail(path_, "cannot write");
   temporary_ = !direct;
+}
+
+// Under a name that nothing has, not even a link that somebody has put there.
+void OutputFile::open_temporary(const fs::file_status& replaced) {
+  constexpr int most_tries = 100;
+  for (int i = 0; i < most_tries && !file_; ++i) {
+    written_path_ = path_ + ".part" + std::to_string(getpid()) + "-" + std::to_string(i);
+    file_ = open_in_place_of(replaced, written_path_);
+    if (!file_ && errno != EEXIST) return;
+  }
 }
 
 OutputFile::~OutputFile() {

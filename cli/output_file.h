@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,8 @@ class OutputFile {
   void finish();
 
  private:
+  void open_temporary(const std::filesystem::file_status& replaced);
+
   std::string path_, written_path_;
   std::FILE* file_ = nullptr;
   bool temporary_ = false;

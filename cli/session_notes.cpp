@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "console.h"
 
@@ -28,9 +29,10 @@ void note_reread(std::int64_t n_tokens) {
 }
 
 void note_threads(std::int64_t n_threads) {
+  static bool is_said = false;
   const std::int64_t n_cores =
       std::max<std::int64_t>(std::thread::hardware_concurrency(), runnel_default_threads());
-  if (n_threads > n_cores)
+  if (n_threads > n_cores && !std::exchange(is_said, true))
     write_note("[" + counted(n_threads, "thread") + " on " + counted(n_cores, "core") +
                ": more threads than cores slow each other down]");
 }

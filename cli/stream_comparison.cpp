@@ -71,7 +71,7 @@ Comparison::Line Comparison::stream(std::int64_t sinks) const {
   Progress progress(line.name, text_.n(), "tokens");
   for (std::int64_t i = 0; i + 1 < text_.n(); ++i) {
     const Elapsed elapsed = time_token(session.get(), text_[i]);
-    if (i >= cache_size_) line.latency.add(elapsed.ns);
+    if (i + 1 >= cache_size_) line.latency.add(elapsed.ns);
     if (is_scored(i + 1)) score(line, i + 1, runnel_session_logits(session.get()));
     progress.update(i + 1);
   }

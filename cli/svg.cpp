@@ -87,8 +87,9 @@ std::string head(double height, const std::string& title, const std::string& sub
 }
 
 double share_of_scale(const HeatMap& map, double value) {
+  if (!(map.high > map.low && value > map.low)) return 0;  // also for NaN
   if (!map.logarithmic) return (value - map.low) / (map.high - map.low);
-  return std::log(std::max(value, map.low) / map.low) / std::log(map.high / map.low);
+  return std::log(value / map.low) / std::log(map.high / map.low);
 }
 
 std::string colour_scale(const HeatMap& map, double y) {

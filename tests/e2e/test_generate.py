@@ -110,6 +110,7 @@ class Generate(e2e.TestCase):
         while n_waiting < 4000 and time.monotonic() < end:
             time.sleep(0.2)
             n_waiting = struct.unpack("i", fcntl.ioctl(process.stdout, termios.FIONREAD, b"\0" * 4))[0]
+        self.assertGreaterEqual(n_waiting, 4000)  # the pipe is full
         time.sleep(0.3)
         return process
 

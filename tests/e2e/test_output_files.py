@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import time
 
 import e2e
@@ -47,6 +48,14 @@ class OutputFiles(e2e.TestCase):
         self.assertTrue(link.is_symlink())
         n_vocab = json.loads(self.succeed("info", model, "--json").out)["model"]["n_vocab"]
         self.assertEqual(target.stat().st_size, 2 * n_vocab * 4)
+
+    def test_links_that_somebody_put_where_it_writes_first(self):
+        victim, out = self.write("victim", b"precious"), self.folder / "out"
+        script = 'ln -s "$1" "$2.part$$-0"; exec "$0" logits "$3" --tokens 1,2 --out "$2"'
+        subprocess.run(["sh", "-c", script, e2e.RUNNEL, victim, out, e2e.DEMO], check=True, capture_output=True)
+        self.assertEqual(victim.read_bytes(), b"precious")
+        self.assertFalse(out.is_symlink())
+        self.assertGreater(out.stat().st_size, 1000)
 
     def test_permissions_stay(self):
         for mode in (0o600, 0o666):

@@ -110,7 +110,7 @@ class Perplexity(e2e.TestCase):
             (["--every", 2], "--every"),
             (["--svg", "x.svg"], "--svg"),
             (["--stream", "--compare"], "--compare"),
-            (["--compare", "-c", 64], "--c"),
+            (["--compare", "-c", 64], "--chunk"),
             (["--stream", "--tokens", -1], "--tokens"),
             (["--stream", "--tokens", 2**63], "--tokens"),
             (["--compare", "--every", 0], "--every"),
