@@ -24,7 +24,8 @@ std::string readable_types() {
   constexpr std::uint32_t last_known_id = 64;
   std::string list;
   for (std::uint32_t id = 0; id < last_known_id; ++id) {
-    if (const auto* info = quant::type_info(id)) list += (list.empty() ? "" : ", ") + std::string(info->name);
+    if (const auto* info = quant::type_info(id); info && info->holds_weights())
+      list += (list.empty() ? "" : ", ") + std::string(info->name);
   }
   return list;
 }
@@ -261,7 +262,7 @@ Result<void> GgufParser::check_booleans(const GgufValue& value) const {
 }
 
 Result<void> GgufParser::read_alignment() {
-  constexpr const char* key = "general.alignment";
+  const char* const key = gguf_alignment_key;
   RUNNEL_ASSIGN(const std::int64_t alignment,
                 file_.get_int(key, gguf_min_alignment, gguf_max_alignment, gguf_default_alignment));
   file_.alignment_ = static_cast<std::uint64_t>(alignment);
@@ -319,9 +320,10 @@ Result<void> GgufParser::read_type(GgufTensor& tensor) {
   tensor.type = quant::type_info(id);
   if (tensor.type == nullptr) {
     const char* name = quant::type_name(id);
-    return at(start,
-              error(RUNNEL_UNSUPPORTED, "expected a type that runnel reads (%s), found %s (%" PRIu32 ")",
-                    readable_types().c_str(), name != nullptr ? name : "an unknown one", id));
+    return at(start, error(RUNNEL_UNSUPPORTED,
+                           "expected weights of a type that runnel reads (%s), found %s (%" PRIu32
+                           "): take this model's file in one of them",
+                           readable_types().c_str(), name != nullptr ? name : "an unknown one", id));
   }
   const std::uint64_t block = tensor.type->block_size;
   if (tensor.dims[0] % block != 0) {

@@ -42,6 +42,7 @@ std::size_t type_bytes(GgufType type) noexcept;
 // Limits of the specification, in bytes; and the alignment where the file does not give one.
 constexpr std::uint64_t gguf_max_key = 65535;
 constexpr std::uint64_t gguf_max_tensor_name = 64;
+constexpr const char* gguf_alignment_key = "general.alignment";
 constexpr std::uint64_t gguf_default_alignment = 32;
 // general.alignment is a power of two in this range. (The specification asks for a multiple of 8, its
 // authors' reader for a power of two; pages are the largest unit anybody aligns to.)

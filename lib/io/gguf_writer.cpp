@@ -10,8 +10,6 @@ namespace runnel {
 
 namespace {
 
-constexpr std::string_view alignment_key = "general.alignment";
-
 std::span<const std::byte> as_bytes(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
@@ -67,7 +65,7 @@ Result<void> GgufWriter::add(std::string_view key, const GgufValue& value) {
     return misuse("key", key, "expected a key of 1 to 65535 bytes");
   if (keys_.size() == gguf_max_entries) return misuse("key", key, "too many metadata entries");
   if (!keys_.emplace(key).second) return misuse("key", key, "it is there already");
-  if (key == alignment_key) RUNNEL_TRY(set_alignment(value));
+  if (key == gguf_alignment_key) RUNNEL_TRY(set_alignment(value));
 
   append_text(metadata_, key);
   append_type(metadata_, value.is_array ? GgufType::array : value.type);
@@ -83,7 +81,7 @@ Result<void> GgufWriter::set_alignment(const GgufValue& value) {
   const bool is_u32 = value.type == GgufType::u32 && !value.is_array;
   const std::uint32_t alignment = is_u32 ? load<std::uint32_t>(value.data) : 0;
   if (!std::has_single_bit(alignment) || alignment < gguf_min_alignment || alignment > gguf_max_alignment) {
-    return misuse("key", alignment_key, "expected a u32 that is a power of two of 8 to 65536");
+    return misuse("key", gguf_alignment_key, "expected a u32 that is a power of two of 8 to 65536");
   }
   alignment_ = alignment;
   return {};

@@ -108,7 +108,7 @@ Result<PackedStack> find_packed(const GgufFile& file, std::string_view name, std
 }
 
 Result<void> add_packed_keys(GgufWriter& writer, std::size_t n_vocab) {
-  RUNNEL_TRY(writer.add(packed_alignment_key, packed_alignment));
+  RUNNEL_TRY(writer.add(gguf_alignment_key, packed_alignment));
   RUNNEL_TRY(writer.add(packed_version_key, packed_version));
   return writer.add(packed_n_vocab_key, static_cast<std::uint32_t>(n_vocab));
 }

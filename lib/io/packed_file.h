@@ -32,7 +32,6 @@ namespace runnel {
 
 constexpr std::uint32_t packed_alignment = 64;
 constexpr std::uint32_t packed_version = 1;
-constexpr const char* packed_alignment_key = "general.alignment";
 constexpr const char* packed_version_key = "runnel.packed.version";
 constexpr const char* packed_n_vocab_key = "runnel.packed.n_vocab";
 

@@ -18,10 +18,6 @@ constexpr const char* file_type_key = "general.file_type";
 constexpr const char* version_key = "general.quantization_version";
 constexpr std::uint32_t quantization_version = 2;  // of ggml's block formats
 
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 // llama.cpp's number for "mostly of this type".
 std::uint32_t file_type(TensorType type) {
   switch (type) {
@@ -37,9 +33,10 @@ std::uint32_t file_type(TensorType type) {
 const TypeInfo& new_type(const GgufTensor& tensor, TensorType type) {
   if (!tensor.type->holds_weights()) return *tensor.type;
   if (tensor.rank == 1 || type == TensorType::f32) return quant::type_info(TensorType::f32);
-  const bool is_matrix = ends_with(tensor.name, ".weight") && !ends_with(tensor.name, "_norm.weight") &&
-                         tensor.name != "position_embd.weight" && tensor.name != "token_types.weight" &&
-                         !ends_with(tensor.name, "ffn_gate_inp.weight");
+  const std::string_view name = tensor.name;
+  const bool is_matrix = name.ends_with(".weight") && !name.ends_with("_norm.weight") &&
+                         name != "position_embd.weight" && name != "token_types.weight" &&
+                         !name.ends_with("ffn_gate_inp.weight");
   if (!is_matrix) return *tensor.type;
   const TypeInfo& wanted = quant::type_info(type);
   return tensor.dims[0] % wanted.block_size == 0 ? wanted : quant::type_info(TensorType::f16);
@@ -85,8 +82,14 @@ class Converter {
   }
 
   Result<void> declare() {
+    const auto is_new = [](std::string_view key) {
+      return key == file_type_key || key == version_key || key == gguf_alignment_key;
+    };
     for (const auto& [key, value] : file_.metadata())
-      if (key != file_type_key && key != version_key) RUNNEL_TRY(writer_.add(key, value));
+      if (!is_new(key)) RUNNEL_TRY(writer_.add(key, value));
+    // A file may give it in any type of integer, but is to give it as u32.
+    if (file_.alignment() != gguf_default_alignment)
+      RUNNEL_TRY(writer_.add(gguf_alignment_key, static_cast<std::uint32_t>(file_.alignment())));
     RUNNEL_TRY(writer_.add(file_type_key, file_type(type_)));
     if (type_ == TensorType::q8_0) RUNNEL_TRY(writer_.add(version_key, quantization_version));
     for (const GgufTensor& tensor : file_.tensors())

@@ -28,7 +28,7 @@ constexpr double piece_cost = 2.0;
 
 // Keys that say what the old file was.
 bool is_replaced(std::string_view key) {
-  return key == packed_alignment_key || key == packed_n_vocab_key || key == "general.file_type" ||
+  return key == gguf_alignment_key || key == packed_n_vocab_key || key == "general.file_type" ||
          key == "general.quantization_version";
 }
 

@@ -55,6 +55,10 @@ class TinyModel {
     tensors_.at(name).dims = dims;
   }
 
+  TinyModel& with_wide_alignment() {
+    has_wide_alignment_ = true;
+    return *this;
+  }
   void write(const std::string& path) const {
     GgufBuilder file;
     file.add("general.architecture", "llama")
@@ -70,6 +74,7 @@ class TinyModel {
     number("attention.head_count_kv", 2);
     number("feed_forward_length", n_ff);
     file.add("llama.attention.layer_norm_rms_epsilon", 1e-5f).add("tokenizer.ggml.model", "no_vocab");
+    if (has_wide_alignment_) file.add("general.alignment", std::uint64_t{32});
     if (!first_.empty()) file.tensor(first_, tensors_.at(first_).dims, tensors_.at(first_).values);
     for (const auto& [name, tensor] : tensors_)
       if (name != first_) file.tensor(name, tensor.dims, tensor.values);
@@ -99,6 +104,7 @@ class TinyModel {
   std::mt19937 engine_{7};
   std::map<std::string, Tensor> tensors_;
   std::string first_;
+  bool has_wide_alignment_ = false;
 };
 
 class QuantizeTest : public testing::Test {
@@ -144,6 +150,20 @@ class QuantizeTest : public testing::Test {
 
   fs::path folder_;
 };
+
+// The file is read; what is written has the type that the specification asks for.
+TEST_F(QuantizeTest, alignment_of_another_type) {
+  TinyModel().with_wide_alignment().write(path("wide"));
+  ASSERT_EQ(open("wide").find("general.alignment")->type, GgufType::u64);
+  for (const char* type : {"i8", "q8_0", "f16", "f32"}) {
+    succeed("wide", "out", type);
+    const GgufFile out = open("out");
+    EXPECT_EQ(out.alignment(), type == std::string("i8") ? 64u : 32u);
+    if (const GgufValue* value = out.find("general.alignment")) {
+      EXPECT_EQ(value->type, GgufType::u32);
+    }
+  }
+}
 
 TEST_F(QuantizeTest, packs_every_matrix_to_the_nearest_code) {
   succeed("in", "out", "i8");
