@@ -115,10 +115,10 @@ Result<void> ModelLoader::read_factors() {
   if (shape_.norm_eps < 0)
     return error(RUNNEL_BAD_FILE, "%s: %s is negative", file_.name().c_str(), key(eps).c_str());
   RUNNEL_TRY(read(shape_.attention_scale, "attention.scale", 0.0));
-  const std::size_t n_scaled_by =
-      shape_.n_layer == family.n_layer_scaled_by_width ? shape_.n_embd / shape_.n_head : shape_.head_dim;
-  if (shape_.attention_scale == 0.0f)
-    shape_.attention_scale = 1.0f / std::sqrt(static_cast<float>(n_scaled_by));
+  const float n_scaled_by = shape_.n_layer == family.n_layer_scaled_by_width
+                                ? static_cast<float>(shape_.n_embd) / static_cast<float>(shape_.n_head)
+                                : static_cast<float>(shape_.head_dim);
+  if (shape_.attention_scale == 0.0f) shape_.attention_scale = 1.0f / std::sqrt(n_scaled_by);
   RUNNEL_TRY(read(shape_.attn_soft_cap, "attn_logit_softcapping", family.default_attn_soft_cap));
   RUNNEL_TRY(read(shape_.logit_soft_cap, "final_logit_softcapping", family.default_logit_soft_cap));
   RUNNEL_TRY(read(shape_.embedding_scale, "embedding_scale",

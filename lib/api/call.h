@@ -72,6 +72,10 @@ runnel_status guard(Work&& work) noexcept {
 // them.
 #define RUNNEL_REQUIRE(pointer) \
   if (!(pointer)) return runnel::error(RUNNEL_BAD_ARGUMENT, "%s must not be null", #pointer)
+// For a handle, NULL until there is one.
+#define RUNNEL_REQUIRE_OUT(pointer) \
+  RUNNEL_REQUIRE(pointer);          \
+  *(pointer) = nullptr
 #define RUNNEL_REQUIRE_ALL(pointer, count)                                                       \
   if (!(pointer) && (count) != 0)                                                                \
   return runnel::error(RUNNEL_BAD_ARGUMENT, "%s must not be null: %s is %llu", #pointer, #count, \

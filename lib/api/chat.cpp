@@ -5,8 +5,8 @@ using namespace runnel;
 
 runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config, runnel_chat** out) {
   return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE_OUT(out);
     RUNNEL_REQUIRE(session);
-    RUNNEL_REQUIRE(out);
     RUNNEL_TRY(refuse_in_chat(*session->use, "runnel_chat_close"));
     RUNNEL_ASSIGN(Chat chat, Chat::open(*session->session, settings_of(config)));
     auto handle = std::make_unique<runnel_chat>(runnel_chat{.chat = std::move(chat), .use = session->use});

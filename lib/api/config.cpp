@@ -5,7 +5,7 @@ using namespace runnel;
 
 runnel_status runnel_config_new(runnel_config** out) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(out);
+    RUNNEL_REQUIRE_OUT(out);
     *out = new runnel_config();
     return {};
   });

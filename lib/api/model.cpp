@@ -16,8 +16,8 @@ runnel_status runnel_model_open(const char* path, const runnel_config* config, r
 runnel_status runnel_model_open_watched(const char* path, const runnel_config* config,
                                         runnel_progress_fn on_progress, void* user, runnel_model** out) {
   return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE_OUT(out);
     RUNNEL_REQUIRE(path);
-    RUNNEL_REQUIRE(out);
     const Settings settings = settings_of(config);
     RUNNEL_ASSIGN(auto file, Model::open(path, settings));
     RUNNEL_ASSIGN(auto model, packed_if_asked(std::move(file), settings, watcher(on_progress, user)));
@@ -29,8 +29,8 @@ runnel_status runnel_model_open_watched(const char* path, const runnel_config* c
 runnel_status runnel_model_open_memory(const void* data, size_t n_bytes, const runnel_config* config,
                                        runnel_model** out) {
   return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE_OUT(out);
     RUNNEL_REQUIRE(data);
-    RUNNEL_REQUIRE(out);
     if (reinterpret_cast<uintptr_t>(data) % 32 != 0)
       return error(RUNNEL_BAD_ARGUMENT, "data is not aligned to 32 bytes");
     const Settings settings = settings_of(config);

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "lib/api/call.h"
-#include "lib/callback_observer.h"
+#include "lib/api/callback_observer.h"
 #include "lib/linear/int8_error.h"
 #include "lib/token/tokenizer.h"
 
@@ -11,8 +11,8 @@ using namespace runnel;
 runnel_status runnel_session_open(const runnel_model* model, const runnel_config* config,
                                   runnel_session** out) {
   return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE_OUT(out);
     RUNNEL_REQUIRE(model);
-    RUNNEL_REQUIRE(out);
     RUNNEL_ASSIGN(auto session, Session::open(model->model, settings_of(config)));
     *out = new runnel_session{.session = std::move(session), .text = {}};
     return {};

@@ -24,7 +24,7 @@ runnel_status runnel_model_synthetic(const char* shape, const char* type, uint64
                                      const runnel_config* config, runnel_progress_fn on_progress, void* user,
                                      runnel_model** out) {
   return guard([&]() -> Result<void> {
-    RUNNEL_REQUIRE(out);
+    RUNNEL_REQUIRE_OUT(out);
     RUNNEL_ASSIGN(const auto synthesis, synthesis_of(shape, type, seed, on_progress, user));
     const Settings settings = settings_of(config);
     RUNNEL_ASSIGN(auto made, make_synthetic(synthesis, settings));

@@ -42,13 +42,16 @@ Result<Chat> Chat::open(Session& session, const Settings& settings) {
   RUNNEL_ASSIGN(const std::string_view own, model.file().get_string("tokenizer.chat_template", ""));
   const std::string_view choice =
       settings.chat_template.empty() ? own : std::string_view(settings.chat_template);
-  RUNNEL_ASSIGN(ChatTemplate chat_template,
-                ChatTemplate::create(choice, spelled(*tokenizer, tokenizer->bos()),
-                                     spelled(*tokenizer, tokenizer->eos())));
-  return Chat(session, std::move(chat_template));
+  Result<ChatTemplate> chat_template = ChatTemplate::create(choice, spelled(*tokenizer, tokenizer->bos()),
+                                                            spelled(*tokenizer, tokenizer->eos()));
+  if (!chat_template)
+    return error(chat_template.error().status, "%s: %s", model.file().name().c_str(),
+                 chat_template.error().message.c_str());
+  return Chat(session, std::move(*chat_template));
 }
 
 Result<void> Chat::start(std::string_view system) {
+  RUNNEL_TRY(Tokenizer::check_size(0, system.size()));
   RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system), TextStart::bos));
   RUNNEL_TRY(session_->check_prefix(n_prefix(opening.size())));
   std::string prompt(system);  // all that takes memory comes before what changes the conversation
@@ -101,7 +104,8 @@ Result<Chat::Part> Chat::first_part(std::string_view system, std::string_view sa
   RUNNEL_ASSIGN(part.tokens, encode(lead, TextStart::bos));
   part.n_lead = part.tokens.size();
   RUNNEL_ASSIGN(const std::vector<Token> rest,
-                encode(template_.user_rest(said), tokenizer().start_after(part.tokens.back())));
+                encode(template_.user_rest(said),
+                       part.tokens.empty() ? TextStart::bos : tokenizer().start_after(part.tokens.back())));
   part.tokens.insert(part.tokens.end(), rest.begin(), rest.end());
   return part;
 }
@@ -140,7 +144,9 @@ bool Chat::begins_with_prefix(const Part& part) const {
 }
 
 Result<void> Chat::ask(std::string_view text) {
-  const bool is_first = answer_ == Answer::none;
+  RUNNEL_TRY(Tokenizer::check_size(0, text.size()));
+  // Also after one that came to no tokens, which no answer could follow.
+  const bool is_first = answer_ == Answer::none || session_->position() == 0;
   if (is_first) opens_user_ = true;
   RUNNEL_ASSIGN(Part part, is_first ? first_part(system_, text) : later_part(text));
   if (is_first && begins_with_prefix(part)) {  // all that was said has been taken back
@@ -233,6 +239,7 @@ Result<void> Chat::drop_last() {
 // The new prefix, and behind it the whole exchanges that are still seen and fit.
 Result<void> Chat::pin(std::string_view text) {
   if (text.empty()) return error(RUNNEL_BAD_ARGUMENT, "there is no text to pin");
+  RUNNEL_TRY(Tokenizer::check_size(0, text.size()));
   session_->begin_call();
   std::string system = system_prompt();
   if (!system.empty()) system += '\n';

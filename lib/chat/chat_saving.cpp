@@ -64,6 +64,8 @@ Result<void> Chat::read_state(SavedFieldReader& in, std::int64_t n_read) {
   RUNNEL_ASSIGN(opens_user_, in.integer("whether a message is open", 0, 1));
   RUNNEL_ASSIGN(const std::int64_t answer, in.integer("how the answer ended", 0, 2));
   answer_ = static_cast<Answer>(answer);
+  if (answer_ != Answer::none && n_read == 0)
+    return in.bad("how the answer ended", "0, as no token was read", std::to_string(answer));
   RUNNEL_ASSIGN(const std::int64_t n_exchanges, in.integer("number of exchanges", 0, max_exchanges));
   for (std::int64_t i = 0; i < n_exchanges; ++i) {
     Exchange e{};
@@ -75,6 +77,8 @@ Result<void> Chat::read_state(SavedFieldReader& in, std::int64_t n_read) {
       return in.bad("start of an answer", "-1, or from " + std::to_string(e.begin), std::to_string(e.answer));
     RUNNEL_ASSIGN(const std::int64_t before, in.integer("how the answer before ended", 0, 2));
     e.before = static_cast<Answer>(before);
+    if (e.before != Answer::none && e.start < 1)
+      return in.bad("how the answer before ended", "0, as nothing stands before it", std::to_string(before));
     exchanges_.push_back(e);
   }
   return {};

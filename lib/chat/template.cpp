@@ -1,5 +1,7 @@
 #include "lib/chat/template.h"
 
+#include "lib/text/printable.h"
+
 namespace runnel {
 namespace {
 
@@ -39,11 +41,10 @@ Error unknown(std::string_view choice) {
   std::string names;
   for (std::size_t i = 0; i < n_chat_forms(); ++i) names += (i ? ", " : "") + std::string(chat_form(i).name);
   const std::string what = looks_like_name(choice) && !choice.empty()
-                               ? "there is no chat form \"" + std::string(choice) + "\""
+                               ? "there is no chat form \"" + printable(choice) + "\""
                            : choice.empty() ? "the model has no chat template"
                                             : "the model's chat template is of no form that is known";
-  return error(RUNNEL_UNSUPPORTED, "%s; choose one with --template NAME (setting \"template\"): %s",
-               what.c_str(), names.c_str());
+  return error(RUNNEL_UNSUPPORTED, "%s; set \"template\" to one of: %s", what.c_str(), names.c_str());
 }
 
 }  // namespace

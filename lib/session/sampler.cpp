@@ -14,8 +14,8 @@ using Candidate = Sampler::Candidate;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// The likeliest token. Comparisons with NaN are false, so that it never wins. Maxima first, in lanes that do
-// not wait for each other, then the first token that has the maximum.
+// The likeliest token, or -1. Comparisons with NaN are false, so that it never wins. Maxima first, in lanes
+// that do not wait for each other, then the first token that has the maximum.
 Token argmax(std::span<const float> logits) {
   std::array<float, 16> lanes;
   lanes.fill(-infinity);
@@ -26,7 +26,7 @@ Token argmax(std::span<const float> logits) {
   }
   float max = *std::max_element(lanes.begin(), lanes.end());
   for (const float l : logits.subspan(n_whole)) max = l > max ? l : max;
-  if (max == -infinity) return 0;
+  if (max == -infinity) return -1;
   return static_cast<Token>(std::find(logits.begin(), logits.end(), max) - logits.begin());
 }
 
@@ -235,7 +235,7 @@ Token Sampler::sample(std::span<const float> logits) {
   const auto top_k = static_cast<std::size_t>(settings_.top_k);
   collect_top_k(logits, top_k == 0 ? logits.size() : std::min(top_k, logits.size()), candidates_);
   const double u = uniform();
-  if (candidates_.empty()) return 0;
+  if (candidates_.empty()) return -1;
   if (settings_.typical_p < 1.0f) keep_typical(candidates_, settings_.typical_p);
   if (settings_.top_p < 1.0f) keep_top_p(candidates_, settings_.top_p);
   if (settings_.min_p > 0.0f) keep_min_p(candidates_, settings_.min_p);

@@ -67,7 +67,7 @@ class Sampler {
   // After an error everything is as it was.
   Result<void> configure(const Settings& settings);
 
-  // logits: [n_vocab]. Allocates nothing.
+  // logits: [n_vocab]; -1 where none of them, with its bias, is a number above -inf. Allocates nothing.
   Token sample(std::span<const float> logits);
   // A token that was read: the penalties look at the last of them.
   void accept(Token token) { recent_.push(token); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 
 #include "lib/system/machine.h"
 #include "lib/text/printable.h"
@@ -46,8 +47,18 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Model> mode
   RUNNEL_ASSIGN(Rope rope, model->rope(static_cast<std::size_t>(size.n_prefix + size.window)));
   RUNNEL_ASSIGN(Sampler sampler, Sampler::create(settings, model->shape().n_vocab));
   RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
-  return std::unique_ptr<Session>(
-      new Session(std::move(model), settings, kernels, std::move(rope), size, std::move(sampler)));
+  const std::int64_t cache_bytes = KvCache::n_bytes(*model, size, settings.cache);
+  try {
+    return std::unique_ptr<Session>(
+        new Session(std::move(model), settings, kernels, std::move(rope), size, std::move(sampler)));
+  } catch (const std::bad_alloc&) {
+    constexpr std::int64_t mebibyte = 1 << 20;
+    return error(RUNNEL_NO_MEMORY,
+                 "not enough memory for a session: %lld sinks and a window of %lld tokens take %lld MiB; a "
+                 "smaller \"window\" takes less, or another type of \"cache\"",
+                 static_cast<long long>(size.n_prefix), static_cast<long long>(size.window),
+                 static_cast<long long>(cache_bytes / mebibyte));
+  }
 }
 
 Session::Session(std::shared_ptr<const Model> model, const Settings& settings, const simd::Kernels& kernels,
@@ -128,6 +139,7 @@ Result<void> Session::set(std::string_view name, std::string_view value) {
 // Scratch grows before the team and shrinks after it: should memory run out, every thread still has its own.
 void Session::resize_team(std::size_t n_threads) {
   const std::size_t old = team_.size();
+  if (n_threads == old) return;  // takes no memory: another setting that has changed would stay half done
   if (n_threads > old) forward_.resize_team(n_threads);
   team_.resize(n_threads);
   if (n_threads < old) forward_.resize_team(n_threads);
@@ -198,6 +210,7 @@ bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_log
   last_logits_ = nullptr;
   bool go_on = true;
   if (on_logits) {
+    is_giving_logits_ = true;
     for (std::size_t begin = 0; begin < tokens.size() && go_on; begin += forward_.max_logits()) {
       const std::size_t end = std::min(tokens.size(), begin + forward_.max_logits());
       const float* logits = forward_.logits(team_, begin, end);
@@ -205,6 +218,7 @@ bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_log
         go_on = on_logits(user, first + static_cast<std::int64_t>(t), logits + (t - begin) * n_vocab) == 0;
       last_logits_ = end == tokens.size() ? logits + (end - begin - 1) * n_vocab : nullptr;
     }
+    is_giving_logits_ = false;
   } else if (is_last) {
     last_logits_ = forward_.logits(team_, tokens.size() - 1, tokens.size());
   }
@@ -228,7 +242,10 @@ Result<Token> Session::sample() {
     return error(RUNNEL_BAD_ARGUMENT,
                  "there is nothing to go on from: feed the session at least one token first");
   const Token token = sampler_.sample({last_logits_, model_->shape().n_vocab});
-  if (last_logits_[token] > -std::numeric_limits<float>::infinity()) return token;
+  if (token >= 0) return token;
+  const auto is_possible = [](float logit) { return logit > -std::numeric_limits<float>::infinity(); };
+  if (std::any_of(last_logits_, last_logits_ + model_->shape().n_vocab, is_possible))
+    return error(RUNNEL_BAD_ARGUMENT, "logit_bias: none is left of the tokens that the model might choose");
   return error(
       RUNNEL_BAD_FILE,
       "%s: the model has no next token, for none of its results is a number: a weight in the file is "

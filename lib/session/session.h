@@ -167,6 +167,7 @@ class Session {
   std::vector<Token> reread_batch_;  // learned positions only
   const float* last_logits_ = nullptr;
   std::int64_t n_read_ = 0;
+  bool is_giving_logits_ = false;  // to a callback, of tokens that the cache has already
   Token end_token_ = -1;
   Stats stats_;
   std::atomic<bool> stop_{false};

@@ -22,6 +22,12 @@ std::int64_t n_window(const KvCache::Held& held) {
   return std::max<std::int64_t>(0, held.position - held.oldest);
 }
 
+// Tokens after the prefix that a file holds: of an empty window the one before it, after which a chat goes
+// on.
+std::int64_t n_kept(const KvCache::Held& held, std::int64_t n_read) {
+  return std::max(n_window(held), std::clamp<std::int64_t>(n_read - held.n_prefix, 0, 1));
+}
+
 std::string file_name(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return (slash == std::string::npos ? path : path.substr(slash + 1)).substr(0, max_name_bytes);
@@ -38,6 +44,9 @@ auto stat_fields(Stats& stats) {
 // ---- saving ----
 
 Result<void> Session::save(const std::string& path, const SavedFieldWriter* chat) const {
+  if (is_giving_logits_)
+    return error(RUNNEL_BAD_ARGUMENT, "%s: a session cannot be saved while it gives logits, token by token",
+                 path.c_str());
   const SavedFieldWriter settings = saved_settings(), stream = saved_stream(), sampler = saved_sampler();
   std::span<const std::byte> logits;
   if (last_logits_) logits = std::as_bytes(std::span(last_logits_, model_->shape().n_vocab));
@@ -73,7 +82,7 @@ SavedFieldWriter Session::saved_stream() const {
   out.integers(turns_.all());
   std::vector<Token> tokens;
   for (std::int64_t at = 0; at < std::min(n_prefix(), n_read_); ++at) tokens.push_back(token(at));
-  for (std::int64_t at = n_read_ - n_window(held); at < n_read_; ++at) tokens.push_back(token(at));
+  for (std::int64_t at = n_read_ - n_kept(held, n_read_); at < n_read_; ++at) tokens.push_back(token(at));
   out.tokens(tokens);
   return out;
 }
@@ -164,8 +173,10 @@ Result<void> Session::read_saved_stream(const SavedFile& file, Saved& saved) con
   RUNNEL_ASSIGN(saved.turns, in.integers("starts of exchanges", 0, max_list, 0, max_position));
   if (std::adjacent_find(saved.turns.begin(), saved.turns.end(), std::greater_equal<>()) != saved.turns.end())
     return in.bad("starts of exchanges", "each after the one before", "others");
-  const std::int64_t n_tokens = std::min(held.n_prefix, saved.n_read) + n_window(held);
-  RUNNEL_ASSIGN(saved.tokens, in.tokens("tokens", n_tokens, n_tokens, model_->shape().n_vocab));
+  const std::int64_t n_pinned = std::min(held.n_prefix, saved.n_read);
+  // Files of before hold none of an empty window.
+  RUNNEL_ASSIGN(saved.tokens, in.tokens("tokens", n_pinned + n_window(held),
+                                        n_pinned + n_kept(held, saved.n_read), model_->shape().n_vocab));
   return in.end();
 }
 
@@ -180,11 +191,10 @@ void Session::restore(Saved&& saved) {
   cache_.restore(saved.cache, saved.cache_bytes);  // the one step that can fail, and then does nothing
   history_.set_prefix(n_prefix());
   n_read_ = saved.n_read;
-  std::int64_t at = 0;
-  for (const Token token : saved.tokens) {
-    if (at == n_prefix()) at = n_read_ - n_window(saved.cache);
-    history_.put(at++, token);
-  }
+  const std::int64_t n_pinned = std::min(n_prefix(), n_read_);
+  const auto n_tokens = static_cast<std::int64_t>(saved.tokens.size());
+  for (std::int64_t i = 0; i < n_tokens; ++i)
+    history_.put(i < n_pinned ? i : n_read_ - n_tokens + i, saved.tokens[static_cast<std::size_t>(i)]);
   turns_ = TurnMarks(std::move(saved.turns));
   sampler_.restore(saved.sampler);
   end_token_ = saved.end_token;
@@ -196,6 +206,8 @@ Result<void> Session::load(const std::string& path) {
   RUNNEL_ASSIGN(const SavedFile file, SavedFile::open(path));
   RUNNEL_ASSIGN(Saved saved, read_saved(file));
   restore(std::move(saved));
+  is_chat_ = false;  // whatever chat there was before
+  set_answer_end({});
   return {};
 }
 

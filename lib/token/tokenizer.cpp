@@ -34,16 +34,19 @@ TextStart Tokenizer::start_after(Token token) const {
   return special ? TextStart::after_special : TextStart::inside;
 }
 
-Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, TextStart start, LeadingBlank blank,
-                                      std::vector<Token>& out) const {
+Result<void> Tokenizer::check_size(std::size_t n_before, std::size_t n_bytes) {
   // Spaces and stray bytes grow to three bytes inside, which are counted in 31 bits.
   constexpr std::size_t max_bytes = std::size_t{1} << 29;
+  if (n_bytes <= max_bytes - n_before) return {};
+  return error(RUNNEL_BAD_ARGUMENT, "a text of %zu bytes is too long for one call, expected %zu at most",
+               n_before + n_bytes, max_bytes);
+}
+
+Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, TextStart start, LeadingBlank blank,
+                                      std::vector<Token>& out) const {
   std::size_t n_bytes = 0;
   for (const TextPiece& piece : pieces) {
-    if (piece.text.size() > max_bytes - n_bytes) {
-      return error(RUNNEL_BAD_ARGUMENT, "a text of %zu bytes is too long for one call, expected %zu at most",
-                   n_bytes + piece.text.size(), max_bytes);
-    }
+    RUNNEL_TRY(check_size(n_bytes, piece.text.size()));
     n_bytes += piece.text.size();
   }
   const std::size_t n_before = out.size();

@@ -49,6 +49,8 @@ class Tokenizer {
   // SentencePiece puts there, not one more: so Mistral's models were taught. No EOS is put after it.
   Result<void> encode_pieces(std::span<const TextPiece> pieces, TextStart start,
                              std::vector<Token>& out) const;
+  // Whether n_bytes may come after n_before others that have passed.
+  static Result<void> check_size(std::size_t n_before, std::size_t n_bytes);
   TextStart start_after(Token token) const;  // of a text that follows this token
 
   // Appends the bytes a token stands for (maybe part of a character); a control or unknown token adds nothing

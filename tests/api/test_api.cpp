@@ -283,6 +283,45 @@ std::uint64_t blocked_signals(const std::filesystem::path& task) {
   return 0;
 }
 
+TEST_F(Api, handles_are_null_after_an_error) {
+  auto* const junk = reinterpret_cast<void*>(std::uintptr_t{1});
+  auto* opened = static_cast<runnel_model*>(junk);
+  EXPECT_NE(runnel_model_open("/no/such/file.gguf", nullptr, &opened), RUNNEL_OK);
+  EXPECT_EQ(opened, nullptr);
+  auto* session = static_cast<runnel_session*>(junk);
+  EXPECT_NE(runnel_session_open(nullptr, nullptr, &session), RUNNEL_OK);
+  EXPECT_EQ(session, nullptr);
+  auto* chat = static_cast<runnel_chat*>(junk);
+  EXPECT_NE(runnel_chat_open(nullptr, nullptr, &chat), RUNNEL_OK);
+  EXPECT_EQ(chat, nullptr);
+}
+
+TEST_F(Api, biases_that_leave_no_token) {
+  std::string all;
+  for (std::int64_t i = 0; i < runnel_model_fact(model.get(), RUNNEL_N_VOCAB); ++i)
+    all += (i > 0 ? "," : "") + std::to_string(i) + "=-inf";
+  for (const char* temperature : {"0", "1"}) {
+    const auto session = open_session(model.get(), {{"logit_bias", all}, {"temperature", temperature}});
+    const auto tokens = story(model.get(), 4);
+    require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+    std::int32_t token = 0;
+    EXPECT_EQ(runnel_session_sample(session.get(), &token), RUNNEL_BAD_ARGUMENT);
+    EXPECT_EQ(std::string(runnel_last_error()).rfind("logit_bias: ", 0), 0u) << runnel_last_error();
+  }
+}
+
+TEST_F(Api, texts_of_a_chat_have_a_size) {
+  const auto session = open_session(model.get());
+  const auto chat = open_chat(session.get());
+  constexpr std::size_t too_long = std::size_t{1} << 40;
+  for (const runnel_status status :
+       {runnel_chat_say(chat.get(), "Hello", too_long, 1, nullptr, nullptr, nullptr),
+        runnel_chat_system(chat.get(), "Hello", too_long), runnel_chat_pin(chat.get(), "Hello", too_long)}) {
+    EXPECT_EQ(status, RUNNEL_BAD_ARGUMENT);
+    EXPECT_NE(std::string(runnel_last_error()).find("too long for one call"), std::string::npos);
+  }
+}
+
 std::set<std::filesystem::path> threads_of_this_process() {
   std::set<std::filesystem::path> threads;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) threads.insert(task.path());

@@ -178,29 +178,53 @@ TEST_F(NoMemory, reading_and_saying_say_so) {
       [&] { return runnel_chat_say(chat.get(), text.data(), text.size(), 8, nullptr, nullptr, nullptr); });
 }
 
-// Also where it is the message of another error that finds none.
-// A penalty window that grows, without memory for it, is what it was; and so is what it remembers.
+// What cannot be set without memory is what it was in all that follows: also the tokens that a penalty
+// remembers, and the random numbers.
 TEST_F(NoMemory, settings_stay) {
-  const auto twin = open_session(model.get(), {{"window", "252"}, {"temperature", "0"}, {"threads", "1"}});
-  for (runnel_session* each : {session.get(), twin.get()}) {
-    require(runnel_session_set(each, "penalty_window", "8"));
-    require(runnel_session_set(each, "frequency_penalty", "1.5"));
-    require(runnel_session_feed_text(each, "One two three four five six", 27, RUNNEL_ADD_BOS));
-  }
-  long n = 0;
-  const auto grow = [&] { return runnel_session_set(session.get(), "penalty_window", "64"); };
-  for (; with_memory(n, from_then_on, grow) != RUNNEL_OK; ++n) {
-    EXPECT_STREQ(runnel_session_get(session.get(), "penalty_window"), "8");
-    for (int i = 0; i < 12; ++i) {
-      std::int32_t token = 0, expected = 0;
-      for (auto& [each, to] : {std::pair(session.get(), &token), std::pair(twin.get(), &expected)}) {
-        require(runnel_session_sample(each, to));
-        require(runnel_session_feed(each, to, 1, nullptr, nullptr));
-      }
-      ASSERT_EQ(token, expected) << "after " << n << " allocations";
+  const auto open_reading = [&] {
+    auto reading = open_session(model.get(), {{"window", "252"}, {"threads", "1"}});
+    for (const auto& [name, value] :
+         {std::pair{"penalty_window", "8"}, {"frequency_penalty", "1.5"}, {"seed", "7"}})
+      require(runnel_session_set(reading.get(), name, value));
+    require(runnel_session_feed_text(reading.get(), "One two three four five six", 27, RUNNEL_ADD_BOS));
+    return reading;
+  };
+  const auto next = [](runnel_session* each) {
+    std::int32_t token = 0;
+    require(runnel_session_sample(each, &token));
+    require(runnel_session_feed(each, &token, 1, nullptr, nullptr));
+    return token;
+  };
+  for (const auto& [name, value] :
+       {std::pair{"penalty_window", "64"}, {"frequency_penalty", "0"}, {"seed", "8"}}) {
+    const auto changed = open_reading(), twin = open_reading();
+    const std::string before = runnel_session_get(changed.get(), name);
+    long n = 0;
+    const auto set = [&] { return runnel_session_set(changed.get(), name, value); };
+    for (; with_memory(n, from_then_on, set) != RUNNEL_OK; ++n) {
+      EXPECT_EQ(runnel_session_get(changed.get(), name), before);
+      for (int i = 0; i < 12; ++i)
+        ASSERT_EQ(next(changed.get()), next(twin.get())) << name << ", after " << n << " allocations";
     }
+    EXPECT_GT(n, 1) << name;
   }
-  EXPECT_GT(n, 2);
+}
+
+// Also where it is the message of another error that finds none.
+// Where there is memory for the message, it says what would take less.
+TEST_F(NoMemory, a_session_without_memory_names_its_window) {
+  int n_named = 0;
+  for (long n = 0; n < 60; ++n) {
+    runnel_session* opened = nullptr;
+    const runnel_status status =
+        with_memory(n, once, [&] { return runnel_session_open(model.get(), nullptr, &opened); });
+    runnel_session_close(opened);
+    if (status == RUNNEL_OK) continue;
+    const std::string message = runnel_last_error();
+    ASSERT_EQ(message.rfind("not enough memory", 0), 0u) << message;
+    n_named += message.find("a window of 508 tokens") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(n_named, 5);
 }
 
 TEST_F(NoMemory, errors_say_so) {

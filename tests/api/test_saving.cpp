@@ -92,6 +92,36 @@ TEST_F(Saving, pinned_prefix_marked_turns_and_rewound_streams) {
 }
 
 // The keys lie elsewhere in a ring of another size, so that sums over them are made in another order.
+// Whatever a chat had left behind in the session that a file is loaded into.
+TEST_F(Saving, into_a_session_that_has_been_a_chat) {
+  const auto session = open_session(model.get(), {{"window", "40"}, {"temperature", "0"}});
+  feed(session.get(), some_tokens(60, n_vocab()));
+  const auto copy = open_session(model.get(), {{"window", "40"}, {"temperature", "0"}});
+  open_chat(copy.get());  // and closed
+  require(runnel_session_mark_turn(session.get()));
+  expect_same_future(session.get(), copy.get(), 60);
+}
+
+// Its logits are not there yet, and its tokens are.
+TEST_F(Saving, not_while_logits_are_given) {
+  const auto session = open_session(model.get());
+  struct Call {
+    runnel_session* session;
+    std::string path;
+    int n_refused = 0;
+  } call{session.get(), folder.file("session")};
+  const auto on_logits = [](void* user, std::int64_t, const float*) {
+    auto& c = *static_cast<Call*>(user);
+    c.n_refused += runnel_session_save(c.session, c.path.c_str()) == RUNNEL_BAD_ARGUMENT ? 1 : 0;
+    return 0;
+  };
+  const auto tokens = some_tokens(5, n_vocab());
+  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), on_logits, &call));
+  EXPECT_EQ(call.n_refused, 5);
+  EXPECT_FALSE(std::filesystem::exists(call.path));
+  require(runnel_session_save(session.get(), call.path.c_str()));
+}
+
 TEST_F(Saving, another_batch_is_the_same_but_for_rounding) {
   for (const auto& [batch, other] : {std::pair{"1", "32"}, {"32", "1"}, {"8", "32"}}) {
     SCOPED_TRACE(std::string(batch) + " and " + other);

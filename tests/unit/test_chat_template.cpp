@@ -317,7 +317,7 @@ TEST(ChatTemplate, UnknownTemplatesAreErrorsThatSayWhatToDo) {
     auto form = ChatTemplate::create(source, "<s>", "</s>");
     ASSERT_FALSE(form) << source << " taken for " << form->name();
     EXPECT_EQ(form.error().status, RUNNEL_UNSUPPORTED);
-    EXPECT_NE(form.error().message.find("--template NAME"), std::string::npos);
+    EXPECT_NE(form.error().message.find("set \"template\" to one of: "), std::string::npos);
     EXPECT_NE(form.error().message.find("chatml, "), std::string::npos);
     EXPECT_NE(form.error().message.find("command-r"), std::string::npos) << "the list is complete";
   }

@@ -2,7 +2,8 @@
  *
  * This header is the whole library. It is C, every handle is opaque, and nothing here prints, exits, aborts,
  * throws or reads the environment: a call that cannot do its work returns a status other than RUNNEL_OK, and
- * runnel_last_error() then says what was expected, what was found and where.
+ * runnel_last_error() then says what was expected, what was found and where. A handle that it was to give is
+ * then NULL.
  *
  *   runnel_model* model;
  *   runnel_session* session;
@@ -101,7 +102,7 @@ RUNNEL_API void runnel_config_free(runnel_config* config); /* NULL is allowed */
  * value out of range is RUNNEL_BAD_ARGUMENT and leaves the config as it was. */
 RUNNEL_API runnel_status runnel_config_set(runnel_config* config, const char* name, const char* value);
 
-/* The value as text, valid until the config is next changed; NULL for an unknown name. */
+/* The value as text, valid until the config is next asked, changed or freed; NULL for an unknown name. */
 RUNNEL_API const char* runnel_config_get(const runnel_config* config, const char* name);
 
 /* The settings that exist, i from 0; NULL past the end. Help texts name unit, range and default;
@@ -316,7 +317,8 @@ RUNNEL_API int64_t runnel_session_stat(const runnel_session* session, runnel_sta
  * sampler state, statistics. The file is as large as what the cache holds at the moment. It appears under its
  * name when it is complete and on the disk; until then, and after an error, an older one stays as it was
  * (RUNNEL_IO with the system's reason: a full disk, a folder that cannot be written). Not while the session
- * works on another thread. */
+ * works on another thread, nor from a runnel_logits_fn (RUNNEL_BAD_ARGUMENT): the cache is ahead of the
+ * logits there. */
 RUNNEL_API runnel_status runnel_session_save(const runnel_session* session, const char* path);
 
 /* Puts a saved session in place of what this one has read; it then goes on as the saved one would have, to
@@ -351,7 +353,8 @@ typedef void (*runnel_mass_fn)(void* user, int32_t layer, int32_t head, int64_t 
 
 /* Shows what the session computes from now on; both callbacks NULL: no more. Either may be NULL. They are
  * called one at a time, from any of the session's threads, while a feed or generate runs, and must not call
- * the session. */
+ * the session. A token's attention over more than a thousand others is then summed in another order, so that
+ * the last bits of what comes out may differ from those of a session that nobody observes. */
 RUNNEL_API runnel_status runnel_session_observe(runnel_session* session, runnel_rows_fn on_rows,
                                                 runnel_mass_fn on_mass, void* user);
 
@@ -372,7 +375,9 @@ typedef struct runnel_chat runnel_chat;
  * and a second chat. What is fed to the session or generated with it becomes part of the answer. */
 RUNNEL_API runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config,
                                           runnel_chat** out);
-RUNNEL_API void runnel_chat_close(runnel_chat* chat); /* NULL is allowed */
+/* NULL is allowed. The session keeps what it has read, and how its window moves and what ends an answer,
+ * until it is reset or loaded. */
+RUNNEL_API void runnel_chat_close(runnel_chat* chat);
 
 /* Known forms, i from 0; NULL past the end. And the one in use. */
 RUNNEL_API const char* runnel_chat_form_name(size_t i);
