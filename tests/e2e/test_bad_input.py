@@ -69,7 +69,7 @@ class BadFiles(e2e.TestCase):
         result = e2e.run("generate", path, "-p", "Hello", "-n", "2")  # writes the prompt first
         self.assertEqual((result.code, result.out), (1, b"Hello"))
         self.assertIn("none of its results is a number", result.err)
-        self.fail_cleanly("inspect", path, code=1, naming="the activations are not numbers")
+        self.fail_cleanly("inspect", path, "-p", "Hello " * 10, code=1, naming="the activations are not numbers")
 
     def test_rows_that_a_batch_would_need_gigabytes_for(self):
         data = e2e.patched(e2e.DEMO.read_bytes(), b"llama.feed_forward_length", widen)
