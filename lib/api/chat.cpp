@@ -44,6 +44,7 @@ runnel_status runnel_chat_pin(runnel_chat* chat, const char* text, size_t n_byte
     RUNNEL_REQUIRE(chat);
     RUNNEL_REQUIRE_ALL(text, n_bytes);
     RUNNEL_TRY(refuse_in_callback(*chat->use));
+    const InCall in_call(*chat->use);
     return chat->chat.pin(view(text, n_bytes));
   });
 }

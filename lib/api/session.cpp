@@ -105,6 +105,7 @@ runnel_status runnel_session_feed_text(runnel_session* session, const char* text
     RUNNEL_REQUIRE(session);
     RUNNEL_REQUIRE_ALL(text, n_bytes);
     RUNNEL_TRY(refuse_in_callback(*session->use));
+    const InCall in_call(*session->use);
     session->session->begin_call();
     RUNNEL_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(session->session->model()));
     std::vector<Token> ids;
@@ -134,6 +135,15 @@ runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens,
       session->session->begin_call();
       return session->session->generate(n_tokens, on_text, user);
     });
+  });
+}
+
+runnel_status runnel_session_on_progress(runnel_session* session, runnel_progress_fn on_progress,
+                                         void* user) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(session);
+    session->session->set_progress(on_progress, user);
+    return {};
   });
 }
 

@@ -179,6 +179,7 @@ std::int64_t Session::count_unseen(std::int64_t fed_from) const {
 
 Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
   const std::int64_t before = n_read_;
+  const auto n_all = static_cast<double>(tokens.size());
   while (!tokens.empty()) {
     const Clock::time_point start = Clock::now();
     const std::int64_t first = n_read_;
@@ -189,6 +190,9 @@ Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_lo
       stats_.fed_us += us_since(start);
     }
     tokens = tokens.subspan(n);
+    if (goes_on && progress_.call &&
+        progress_.call(progress_.user, 1.0 - static_cast<double>(tokens.size()) / n_all) != 0)
+      stop();  // the next batch, or what is generated then
     if (goes_on) continue;
     if (!last_logits_ && n_read_ > before) last_logits_ = forward_.last_logits(team_);  // to go on from
     return stopped();

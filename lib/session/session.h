@@ -59,6 +59,8 @@ class Session {
   Result<runnel_finish> generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
 
   void set_observer(std::unique_ptr<Observer> observer);  // null: none
+  // See runnel_session_on_progress.
+  void set_progress(runnel_progress_fn on_progress, void* user) { progress_ = {on_progress, user}; }
 
   // A text that ends an answer like those of the setting "stop"; "", also after a reset, for none. And
   // whether it was this that ended the last generate() with RUNNEL_FINISH_STOP_TEXT.
@@ -170,6 +172,10 @@ class Session {
   bool is_giving_logits_ = false;  // to a callback, of tokens that the cache has already
   Token end_token_ = -1;
   Stats stats_;
+  struct {
+    runnel_progress_fn call = nullptr;
+    void* user = nullptr;
+  } progress_;
   std::atomic<bool> stop_{false};
 };
 

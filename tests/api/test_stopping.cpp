@@ -224,6 +224,74 @@ TEST_F(Stopping, a_refused_reading_can_be_gone_on_from) {
   EXPECT_EQ(runnel_session_sample(session.get(), &token), RUNNEL_OK);
 }
 
+// Hears of reading, and ends it from one share on.
+struct Listener {
+  runnel_session* session;
+  double until = 2;
+  std::vector<double> shares = {};
+  int n_refused = 0;
+
+  static int progress(void* self, double fraction) {
+    auto* listener = static_cast<Listener*>(self);
+    listener->shares.push_back(fraction);
+    const std::int32_t token = 1;
+    listener->n_refused +=
+        runnel_session_feed(listener->session, &token, 1, nullptr, nullptr) == RUNNEL_BAD_ARGUMENT ? 1 : 0;
+    return fraction >= listener->until ? 1 : 0;
+  }
+};
+
+TEST_F(Stopping, reading_is_told_of_batch_by_batch) {
+  const auto session =
+      open_session(model.get(), {{"batch", "16"}, {"window", "200"}, {"ignore_eos", "true"}});
+  Listener listener{session.get()};
+  require(runnel_session_on_progress(session.get(), Listener::progress, &listener));
+  const std::vector<std::int32_t> tokens(64, 300);
+  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  EXPECT_EQ(listener.shares, (std::vector<double>{0.25, 0.5, 0.75, 1}));
+  EXPECT_EQ(listener.n_refused, 4);
+
+  listener.shares.clear();
+  require(runnel_session_generate(session.get(), 3, nullptr, nullptr, nullptr));
+  EXPECT_TRUE(listener.shares.empty());
+
+  listener.until = 0.5;
+  EXPECT_EQ(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr),
+            RUNNEL_STOPPED);
+  EXPECT_EQ(listener.shares, (std::vector<double>{0.25, 0.5}));
+  EXPECT_EQ(position(session), 64 + 3 + 32);
+
+  require(runnel_session_on_progress(session.get(), nullptr, nullptr));
+  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  EXPECT_EQ(listener.shares.size(), 2u);
+}
+
+// A message and a text that is pinned are read, too; a stop at the end of a message comes before its answer.
+TEST_F(Stopping, a_chat_tells_of_its_reading) {
+  const auto session = open_session(model.get(), {{"batch", "8"}, {"window", "300"}});
+  const auto chat = open_chat(session.get());
+  Listener listener{session.get()};
+  require(runnel_session_on_progress(session.get(), Listener::progress, &listener));
+  const std::string message = "I am looking for a restaurant in the centre that serves Italian food.";
+  const auto say = [&](runnel_finish* finish) {
+    return runnel_chat_say(chat.get(), message.data(), message.size(), 4, nullptr, nullptr, finish);
+  };
+  runnel_finish finish{};
+  require(say(&finish));
+  EXPECT_GT(listener.shares.size(), 1u);
+  EXPECT_EQ(listener.shares.back(), 1);
+  EXPECT_EQ(listener.n_refused, static_cast<int>(listener.shares.size()));
+  listener.shares.clear();
+  require(runnel_chat_pin(chat.get(), message.data(), message.size()));
+  EXPECT_GT(listener.shares.size(), 1u);
+
+  listener.until = 1;
+  require(say(&finish));
+  EXPECT_EQ(finish, RUNNEL_FINISH_STOPPED);
+  listener.until = 0;
+  EXPECT_EQ(say(&finish), RUNNEL_STOPPED);
+}
+
 TEST_F(Stopping, a_stop_from_before_has_no_effect) {
   const auto session = endless_session();
   ChatHandle chat = open_chat(session.get());

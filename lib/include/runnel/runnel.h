@@ -285,6 +285,12 @@ typedef enum runnel_finish {
 RUNNEL_API runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens,
                                                  runnel_text_fn on_text, void* user, runnel_finish* finish);
 
+/* From now on, while a call of the session or its chat reads tokens (not while it generates), on_progress
+ * hears after each batch which share of them is read; NULL: nobody does. A result other than 0 is a
+ * runnel_session_stop(). For prompts that take a while: a slow processor reads some ten tokens a second. */
+RUNNEL_API runnel_status runnel_session_on_progress(runnel_session* session, runnel_progress_fn on_progress,
+                                                    void* user);
+
 /* Ends the running call of the session or its chat after the token at hand or, in a batch of several, after a
  * layer: that batch counts as not read. While it reads it returns RUNNEL_STOPPED, while it generates it
  * finishes with RUNNEL_FINISH_STOPPED. Safe from any thread and from signal handlers; without effect when
