@@ -5,14 +5,25 @@
     runnel perplexity model.gguf -f dialogues.txt --parse-special --compare --window 124
 """
 
+import argparse
 import json
 import pathlib
 import sys
 
 ROLES = {"USER": "<|user|>", "SYSTEM": "<|assistant|>"}
 
-if len(sys.argv) != 2:
-    sys.exit(__doc__)
-for line in pathlib.Path(sys.argv[1]).read_text(encoding="utf-8").splitlines():
-    for turn in json.loads(line)["turns"]:
-        sys.stdout.write(f"{ROLES[turn['speaker']]}{turn['text']}<|end|>")
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="a dialogue a line")
+    return parser.parse_args()
+
+
+def main():
+    for line in parse().file.read_text(encoding="utf-8").splitlines():
+        for turn in json.loads(line)["turns"]:
+            sys.stdout.write(f"{ROLES[turn['speaker']]}{turn['text']}<|end|>")
+
+
+if __name__ == "__main__":
+    main()
