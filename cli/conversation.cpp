@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +20,8 @@ namespace {
 constexpr std::size_t most_shown = 2000;  // bytes
 constexpr int most_lines = 10;
 
+constexpr std::string_view session_magic = "runnelS";  // that a session's file begins with
+
 // The last lines, and not too much of them.
 std::string last_part(const std::string& text) {
   std::size_t begin = text.size();
@@ -30,6 +33,16 @@ std::string last_part(const std::string& text) {
   begin = text.size() - most_shown;
   while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
   return "..." + text.substr(begin);
+}
+
+// A file that is there, holds something and does not begin as a session does: it would be lost.
+bool holds_something_else(const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return false;  // saving tells what is wrong with it
+  if (std::filesystem::file_size(path, unknown) == 0) return false;
+  std::string begin(session_magic.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin != session_magic;
 }
 
 }  // namespace
@@ -148,6 +161,7 @@ void Conversation::save(const std::string& path) {
   if (to.empty()) throw Failure("name the file to save to, as in /save evening.session");
   refuse_same_file(to, options_.model_path, "model");
   refuse_same_file(to, options_.transcript_path, "transcript");
+  if (holds_something_else(to)) throw Failure(to + ": this is no session file of runnel; name another file");
   check(runnel_chat_save(chat_.get(), to.c_str()));
 }
 

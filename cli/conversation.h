@@ -36,7 +36,8 @@ class Conversation {
   std::int64_t pin(std::string_view text);
   void set(const std::string& name, const std::string& value);
 
-  // An empty path: the session's own, if it has one. UsageError where that is the model or the transcript.
+  // An empty path: the session's own, if it has one. UsageError where that is the model or the transcript,
+  // Failure where it holds something that is no session.
   void save(const std::string& path);
   void load(const std::string& path);
   bool has_session() const { return !options_.session_path.empty(); }

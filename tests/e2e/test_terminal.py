@@ -566,6 +566,35 @@ class TerminalChat(e2e.TestCase):
         self.assertEqual(model.read_bytes(), e2e.DEMO.read_bytes())
         self.assertEqual(talk.read_bytes(), b"")
 
+    def test_a_session_is_saved_over_no_other_file(self):
+        diary, short = self.write("diary", b"Dear diary\n"), self.write("short", b"runnel")
+        empty, session = self.write("empty", b""), self.folder / "session"
+        terminal = self.start()
+        for other in (diary, short):
+            before = other.read_bytes()
+            terminal.type(f"/save {other}\n")
+            terminal.expect(f"{other}: this is no session file of runnel; name another file")
+            terminal.expect(PROMPT)
+            self.assertEqual(other.read_bytes(), before)
+        for path in (empty, session, session):
+            terminal.type(f"/save {path}\n")
+            terminal.expect(f"saved to {path}")
+            terminal.expect(PROMPT)
+            self.assertTrue(path.read_bytes().startswith(b"runnelS"))
+        self.leave(terminal)
+
+    def test_a_session_is_kept_over_no_other_file(self):
+        kept = self.folder / "kept.session"
+        terminal = self.start("--session", str(kept))
+        kept.write_bytes(b"Dear diary\n")
+        terminal.type(CTRL_D)
+        terminal.expect("this is no session file of runnel")
+        terminal.expect("leaving again loses it")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.exit_code(), 1)
+        self.assertEqual(kept.read_bytes(), b"Dear diary\n")
+
     def test_a_session_is_kept_when_the_terminal_goes(self):
         kept = self.folder / "kept.session"
         terminal = self.start("--greedy", "--session", str(kept))
