@@ -34,8 +34,9 @@ constexpr const char* examples =
   runnel chat --transcript talk.txt               what is said is also appended to a text file
   printf 'Hello!\nAnd you?\n' | runnel chat       each line is a turn; only answers on standard output
 
-On a terminal Ctrl-C stops an answer; Ctrl-C again, or Ctrl-D, leaves. /help lists the commands, which are
-for a terminal only. A line that ends in \ goes on in the next, there and through pipes.
+On a terminal Ctrl-C stops an answer, or drops what was typed; twice where nothing was typed it leaves, as
+Ctrl-D does. /help lists the commands, which are for a terminal only. A line that ends in \ goes on in the
+next, there and through pipes.
 )";
 
 struct ChatOptions {
@@ -155,7 +156,9 @@ bool show_help(Conversation&, const std::string&) {
   for (const ChatCommand& command : commands) {
     text += left_aligned(std::string(command.name) + " " + command.argument + " ", 24) + command.help + "\n";
   }
-  text += "A line that ends in \\ goes on in the next. Ctrl-C stops an answer; again, or Ctrl-D, leaves.";
+  text +=
+      "A line that ends in \\ goes on in the next. Ctrl-C stops an answer or drops a line;\n"
+      "Ctrl-C twice, or Ctrl-D, leaves.";
   write_note(text);
   return true;
 }
@@ -197,14 +200,15 @@ int talk_on_terminal(Conversation& chat, bool for_ever) {
   write_note(chat.headline() + "\nType a message. /help lists the commands, Ctrl-D leaves.");
   if (chat.has_session()) show_last_lines(chat);
 
-  bool stopped_before = false;  // Ctrl-C was the last thing that happened: the next one leaves
-  bool warned = false;          // that the session is not saved
+  bool asked_before = false;  // by a Ctrl-C at the prompt, just before: the next one leaves
+  bool warned = false;        // that the session is not saved
   for (;;) {
     std::string line;
     const LineEditor::Event event = editor.read(line);
-    if (event == LineEditor::Event::interrupted && !stopped_before && !asked_to_end()) {
+    const bool leaves = asked_to_end() || (asked_before && line.empty());
+    if (event == LineEditor::Event::interrupted && !leaves) {
       write_note("Ctrl-C again, or Ctrl-D, leaves");
-      stopped_before = true;
+      asked_before = true;
       continue;
     }
     if (event == LineEditor::Event::line) clear_interrupt();
@@ -227,7 +231,7 @@ int talk_on_terminal(Conversation& chat, bool for_ever) {
     } catch (const UsageError& error) {
       write_note(error.what());
     }
-    stopped_before = interrupted();
+    asked_before = false;
   }
 }
 

@@ -107,6 +107,7 @@ LineEditor::Event LineEditor::read(std::string& line) {
     continued_ = !line.empty();
     std::string piece;
     const Event event = read_one(piece);
+    if (event == Event::interrupted) line += piece;
     if (event != Event::line) return event;
     if (!add_line(line, piece)) break;
   }
@@ -128,6 +129,8 @@ LineEditor::Event LineEditor::read_one(std::string& line) {
     std::fputc('\n', stdout);
     std::fflush(stdout);
     if (!interrupted()) return Event::end;
+    const LineInfo* typed = el_line(editor_.get());
+    line.assign(typed->buffer, typed->lastchar);
     input_.drop();
     return Event::interrupted;
   }

@@ -19,7 +19,7 @@ class LineEditor {
 
   enum class Event {
     line,
-    interrupted,  // Ctrl-C: the line is dropped
+    interrupted,  // Ctrl-C: what `line` holds was typed and is dropped
     end           // Ctrl-D on an empty line, or the terminal has gone
   };
   // A line that ends in a backslash goes on in the next. The newline is not part of the line.

@@ -356,6 +356,34 @@ class TerminalChat(e2e.TestCase):
         terminal.type(CTRL_C)
         self.assertEqual(terminal.exit_code(), 0)
 
+    def test_ctrl_c_asks_first_when_an_answer_was_stopped_before(self):
+        terminal = self.answering("--forever", "--greedy")
+        time.sleep(0.5)
+        terminal.type(CTRL_C)
+        terminal.expect("tokens/s]")
+        terminal.expect(PROMPT)
+        time.sleep(0.5)  # the prompt comes just before single keys are read
+        terminal.type(CTRL_C)
+        terminal.expect("Ctrl-C again")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_C)
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_ctrl_c_that_drops_a_message_does_not_leave(self):
+        terminal = self.start()
+        terminal.type(CTRL_C)
+        terminal.expect("Ctrl-C again")
+        terminal.expect(PROMPT)
+        for typed, shown in (("half a line", "half a line"), ("a line\\\n", "… ")):
+            terminal.type(typed)
+            terminal.expect(shown)
+            time.sleep(0.5)
+            terminal.type(CTRL_C)
+            terminal.expect("Ctrl-C again")
+            terminal.expect(PROMPT)
+        terminal.type(CTRL_C)
+        self.assertEqual(terminal.exit_code(), 0)
+
     def test_ctrl_space_does_nothing(self):
         terminal = self.start()
         time.sleep(0.5)  # the prompt comes just before single keys are read
