@@ -63,10 +63,12 @@ void show_last_lines(const Conversation& chat) {
   write_note(lines.empty() ? "nothing was said yet" : "the last that was said:\n" + lines);
 }
 
+constexpr const char* blanks = " \t\n";
+
 // The first word, and what follows it and the blanks behind it.
 std::pair<std::string, std::string> split_first_word(const std::string& text) {
-  const std::size_t blank = text.find(' ');
-  const std::size_t rest = text.find_first_not_of(' ', blank);
+  const std::size_t blank = text.find_first_of(blanks);
+  const std::size_t rest = text.find_first_not_of(blanks, blank);
   return {text.substr(0, blank), rest == std::string::npos ? "" : text.substr(rest)};
 }
 
@@ -158,18 +160,27 @@ bool show_help(Conversation&, const std::string&) {
   }
   text +=
       "A line that ends in \\ goes on in the next. Ctrl-C stops an answer or drops a line;\n"
-      "Ctrl-C twice, or Ctrl-D, leaves.";
+      "Ctrl-C twice, or Ctrl-D, leaves.\n"
+      "A blank before the / makes a message of a line that looks like a command.";
   write_note(text);
   return true;
 }
 
+// A / and letters up to a blank or the end. Not so "// a comment" or "/etc/passwd, what is it?".
+bool is_command(const std::string& line) {
+  if (line.empty() || line[0] != '/') return false;
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const std::string name = split_first_word(line).first.substr(1);
+  return !name.empty() && std::all_of(name.begin(), name.end(), is_letter);
+}
+
 bool run_command(Conversation& chat, const std::string& line) {
   auto [name, argument] = split_first_word(line);
-  argument.erase(argument.find_last_not_of(' ') + 1);
+  argument.erase(argument.find_last_not_of(blanks) + 1);
   for (const ChatCommand& command : commands) {
     if (name == command.name) return command.run(chat, argument);
   }
-  throw Failure("there is no command " + name + "; /help lists them");
+  throw Failure("there is no command " + name + "; /help lists them, a blank before it makes it a message");
 }
 
 // ---- the two ways to talk ----
@@ -218,10 +229,10 @@ int talk_on_terminal(Conversation& chat, bool for_ever) {
       continue;
     }
     try {
-      if (!line.empty() && line[0] == '/') {
+      if (is_command(line)) {
         const bool stays = run_command(chat, line);
         if (const auto code = stays ? std::nullopt : leave(chat, warned)) return *code;
-      } else if (line.find_first_not_of(" \t\n") != std::string::npos) {
+      } else if (line.find_first_not_of(blanks) != std::string::npos) {
         chat.say(line);
       } else if (for_ever) {
         chat.go_on();
@@ -242,7 +253,7 @@ int talk_through_pipes(Conversation& chat) {
     const LineInput::Event event = input.read_message(line);
     if (event == LineInput::Event::end) return exit_ok;
     if (event == LineInput::Event::interrupted) return exit_code_of_interrupt();
-    if (line.find_first_not_of(" \t\n") == std::string::npos) continue;
+    if (line.find_first_not_of(blanks) == std::string::npos) continue;
     if (chat.say(line) == RUNNEL_FINISH_STOPPED) return exit_code_of_interrupt();
   }
 }

@@ -254,6 +254,25 @@ class TerminalChat(e2e.TestCase):
         terminal.type("/quit\n")
         self.assertEqual(terminal.exit_code(), 0)
 
+    def test_what_only_begins_as_a_command_is_a_message(self):
+        talk = self.folder / "talk.txt"
+        terminal = self.start("-n", "3", "--transcript", str(talk))
+        messages = ("// a comment", "/etc/passwd is what?", "/", " /stats", "/2 of it")
+        for message in messages:
+            terminal.type(message + "\n")
+            terminal.expect("tokens/s]")
+            terminal.expect(PROMPT)
+        terminal.type("/tmp is full\n")
+        terminal.expect("there is no command /tmp; /help lists them")
+        terminal.expect(PROMPT)
+        terminal.type("/system\\\nYou are a bank.\n")
+        terminal.expect("starts over with this system prompt")
+        terminal.expect(PROMPT)
+        self.leave(terminal)
+        said = [line[len("You: ") :] for line in talk.read_text().splitlines() if line.startswith("You: ")]
+        self.assertEqual(said, list(messages))
+        self.assertIn("system prompt: You are a bank.", talk.read_text())
+
     def test_regret_and_pins(self):
         terminal = self.start("--greedy")
         terminal.type("/undo\n")
