@@ -8,6 +8,7 @@
 #include "feeding.h"
 #include "interrupt.h"
 #include "json.h"
+#include "model_path.h"
 #include "options.h"
 #include "session_notes.h"
 #include "settings.h"
@@ -76,12 +77,13 @@ Json report(const GenerateOptions& options, const std::string& prompt, const std
   };
 }
 
-int run_generate(const GenerateOptions& options) {
+int run_generate(GenerateOptions options) {
   const Config config = options.settings.config();
   const bool for_ever = options.n_tokens == -1;
   if (for_ever && !options.settings.given("ignore_eos")) set_setting(config.get(), "ignore_eos", "true");
 
   const std::string prompt = options.prompt.read();
+  options.model = model_or_bundled(options.model);
   const Model model = open_model(options.model, config.get());
   const Session session = open_session(model.get(), config.get());
   const std::vector<std::int32_t> tokens = tokenize(model.get(), prompt, options.tokens.flags());
@@ -122,7 +124,7 @@ int run_generate(const GenerateOptions& options) {
 void add_generate(CLI::App& app, Run& run) {
   const auto options = std::make_shared<GenerateOptions>();
   CLI::App& command = add_command(app, "generate", "Continue a text", examples);
-  add_model(command, options->model);
+  add_optional_model(command, options->model);
   options->prompt.add_to(command, "the text to continue");
   add_count(command, "-n,--n-tokens", options->n_tokens, -1, most_tokens,
             "tokens to generate; -1: without end; default 256");

@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "feeding.h"
 #include "interrupt.h"
+#include "model_path.h"
 #include "options.h"
 #include "output_file.h"
 
@@ -36,8 +37,9 @@ void check_ids(const std::vector<std::int32_t>& tokens, std::size_t n_vocab) {
   }
 }
 
-int run_logits(const LogitsOptions& options) {
+int run_logits(LogitsOptions options) {
   const std::vector<std::int32_t> tokens = parse_tokens(options.tokens);
+  options.model = model_or_bundled(options.model);
   refuse_same_file(options.out, options.model, "model");
   const Config config = options.settings.config();
   const Model model = open_model(options.model, config.get());
@@ -63,7 +65,7 @@ int run_logits(const LogitsOptions& options) {
 void add_logits(CLI::App& app, Run& run) {
   const auto options = std::make_shared<LogitsOptions>();
   CLI::App& command = add_command(app, "logits", "Write the logits of a list of tokens to a file", examples);
-  add_model(command, options->model);
+  add_optional_model(command, options->model);
   require(add_text(command, "--tokens", options->tokens, "IDS", "token ids, separated by commas"));
   require(add_file(command, "--out", options->out, "FILE", "the file to write"));
   add_flag(command, "--step", options->step, "read token by token instead of in batches");

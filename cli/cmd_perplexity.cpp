@@ -14,6 +14,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "json.h"
+#include "model_path.h"
 #include "options.h"
 #include "output_file.h"
 #include "session_notes.h"
@@ -220,8 +221,9 @@ int run_chunks(const PerplexityOptions& options, const runnel_model* model, cons
                       {{"model", options.model}, {"mode", "chunks"}, {"chunk", options.n_chunk}});
 }
 
-int run_perplexity(const PerplexityOptions& options) {
+int run_perplexity(PerplexityOptions options) {
   check_modes(options);
+  options.model = model_or_bundled(options.model);
   refuse_same_file(options.svg, options.model, "model");
   if (options.text.file != "-") refuse_same_file(options.svg, options.text.file, "text");
   const Config config = options.settings.config();
@@ -263,7 +265,7 @@ void add_stream_options(CLI::App& command, PerplexityOptions& options) {
 void add_perplexity(CLI::App& app, Run& run) {
   const auto options = std::make_shared<PerplexityOptions>();
   CLI::App& command = add_command(app, "perplexity", "Measure how well a model predicts a text", examples);
-  add_model(command, options->model);
+  add_optional_model(command, options->model);
   options->text.add_to(command, "the text");
   add_flag(command, "--parse-special", options->parse_special,
            "special tokens spelled in the text, as <|end|>, are those tokens");

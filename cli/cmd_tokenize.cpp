@@ -5,6 +5,7 @@
 #include "console.h"
 #include "errors.h"
 #include "json.h"
+#include "model_path.h"
 #include "options.h"
 #include "settings.h"
 
@@ -29,7 +30,7 @@ int run_tokenize(const TokenizeOptions& options) {
   const Config config = new_config();
   set_setting(config.get(), "vocab_only", "true");
   const std::string text = options.text.read();
-  const Model model = open_model(options.model, config.get());
+  const Model model = open_model(model_or_bundled(options.model), config.get());
   const std::vector<std::int32_t> tokens = tokenize(model.get(), text, options.tokens.flags());
 
   if (options.json) {
@@ -51,7 +52,7 @@ int run_tokenize(const TokenizeOptions& options) {
 void add_tokenize(CLI::App& app, Run& run) {
   const auto options = std::make_shared<TokenizeOptions>();
   CLI::App& command = add_command(app, "tokenize", "Show the tokens of a text", examples);
-  add_model(command, options->model);
+  add_optional_model(command, options->model);
   options->text.add_to(command, "the text");
   options->tokens.add_to(command);
   add_flag(command, "--json", options->json, "ids with their texts");

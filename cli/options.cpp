@@ -29,10 +29,6 @@ bool is_evaluation(std::string_view name) {
 
 }  // namespace
 
-void add_model(CLI::App& command, std::string& path) {
-  require(add_file(command, "MODEL", path, "FILE", "a GGUF file"));
-}
-
 void add_optional_model(CLI::App& command, std::string& path) {
   add_file(command, "MODEL", path, "FILE", "a GGUF file; without one the bundled demo model");
 }

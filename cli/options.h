@@ -12,7 +12,6 @@
 
 namespace cli {
 
-void add_model(CLI::App& command, std::string& path);           // required
 void add_optional_model(CLI::App& command, std::string& path);  // else the bundled one
 
 // -p TEXT or -f FILE.

@@ -76,6 +76,22 @@ class Help(e2e.TestCase):
             text = self.succeed(command, "--help").out.decode()
             self.assertIn(f"Examples:\n  runnel {command}", text)
 
+    def test_the_bundled_model_is_the_default(self):
+        out = self.folder / "logits"
+        for command, *arguments in (
+            ("generate", "-p", "Hello", "-n", "5", "-q", "--greedy"),
+            ("tokenize", "-p", "Hello"),
+            ("perplexity", "-p", "Hello " * 40, "-c", "16", "-t", "1"),
+            ("logits", "--tokens", "1,300", "--out", out, "-t", "1"),
+        ):
+            written = []
+            for model in ([], [e2e.DEMO]):
+                written.append(self.succeed(command, *model, *arguments).out)
+                if out.exists():
+                    written[-1] += out.read_bytes()
+            self.assertEqual(written[0], written[1])
+            self.assertIn("without one the bundled demo model", self.help(command))
+
     def help(self, command):
         """As one line."""
         return " ".join(self.succeed(command, "--help").out.decode().split())
