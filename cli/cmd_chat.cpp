@@ -306,11 +306,11 @@ void add_chat(CLI::App& app, Run& run) {
   add_flag(command, "--forever", conversation.for_ever,
            "after an answer the model goes on by itself until Ctrl-C; with --greedy or a low --temp it may "
            "fall into a loop, which --frequency-penalty 0.2 --penalty-window 512 prevents");
-  add_file(command, "--session", conversation.session_path, "FILE",
-           "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the end "
-           "of the input, a closed window); made where there is none");
-  add_file(command, "--transcript", conversation.transcript_path, "FILE",
-           "a text file to append what is said to");
+  add_written_file(
+      command, "--session", conversation.session_path,
+      "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the end "
+      "of the input, a closed window); made where there is none");
+  add_output(command, "--transcript", conversation.transcript_path, "a text file to append what is said to");
   add_flag(command, "-q,--quiet", options->quiet, "no status line after an answer");
   options->settings.add_to(command, SettingOptions::Which::chat);
   on_command(command, run, [options] { return run_chat(*options); });

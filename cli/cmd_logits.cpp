@@ -67,7 +67,7 @@ void add_logits(CLI::App& app, Run& run) {
   CLI::App& command = add_command(app, "logits", "Write the logits of a list of tokens to a file", examples);
   add_optional_model(command, options->model);
   require(add_text(command, "--tokens", options->tokens, "IDS", "token ids, separated by commas"));
-  require(add_file(command, "--out", options->out, "FILE", "the file to write"));
+  require(add_output(command, "--out", options->out, "the file to write"));
   add_flag(command, "--step", options->step, "read token by token instead of in batches");
   options->settings.set_default("cache", "f32");  // for comparison nothing is rounded that need not be
   options->settings.add_to(command, SettingOptions::Which::evaluation);

@@ -256,7 +256,7 @@ void add_stream_options(CLI::App& command, PerplexityOptions& options) {
   need(add_count(command, "--every", options.every, 1, 1 << 24,
                  "with --compare: recompute the window for every N-th token and score only that; default 8"),
        "--compare");
-  need(add_file(command, "--svg", options.svg, "FILE", "with --compare: draw the lines into this file"),
+  need(add_output(command, "--svg", options.svg, "with --compare: draw the lines into this file"),
        "--compare");
 }
 

@@ -66,7 +66,7 @@ void add_quantize(CLI::App& app, Run& run) {
   CLI::App& command =
       add_command(app, "quantize", "Write a model with its weights in another type", examples);
   require(add_file(command, "MODEL", options->in, "FILE", "a GGUF file in F32, F16, BF16 or Q8_0"));
-  require(add_file(command, "OUT", options->out, "FILE", "the file to write"));
+  require(add_written_file(command, "OUT", options->out, "the file to write"));
   add_choice(command, "--type", options->type, "TYPE", {"i8", "q8_0", "f16", "f32"},
              "i8, q8_0, f16 or f32; default i8");
   add_file(command, "--calibrate", options->calibrate, "FILE",

@@ -41,7 +41,7 @@ void add_synth(CLI::App& app, Run& run) {
       add_command(app, "synth", "Write a model with random weights, to try and to measure", examples);
   options->synthetic.add_to(command);
   require(options->synthetic.shape_option);
-  require(add_file(command, "OUT", options->out, "FILE", "the GGUF file to write"));
+  require(add_written_file(command, "OUT", options->out, "the GGUF file to write"));
   options->settings.add_to(command, {"threads"});
   on_command(command, run, [options] { return run_synth(*options); });
 }

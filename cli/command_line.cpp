@@ -94,6 +94,14 @@ CLI::Validator named() {
   return CLI::Validator(validate, "");
 }
 
+// Not "-", which elsewhere is standard input.
+CLI::Validator no_dash(const std::string& instead) {
+  const auto validate = [instead](const std::string& text) -> std::string {
+    return text == "-" ? "expected the name of a file, got \"-\"" + instead : "";
+  };
+  return CLI::Validator(validate, "");
+}
+
 CLI::Validator one_of(const std::vector<std::string>& names) {
   const auto validate = [names](const std::string& text) -> std::string {
     if (std::find(names.begin(), names.end(), text) != names.end()) return {};
@@ -148,6 +156,16 @@ CLI::Option* add_text(CLI::App& command, const std::string& names, std::string& 
 CLI::Option* add_file(CLI::App& command, const std::string& names, std::string& value, const char* type,
                       const std::string& help) {
   return add_text(command, names, value, type, help)->check(named());
+}
+
+CLI::Option* add_written_file(CLI::App& command, const std::string& names, std::string& value,
+                              const std::string& help) {
+  return add_file(command, names, value, "FILE", help)->check(no_dash(""));
+}
+
+CLI::Option* add_output(CLI::App& command, const std::string& names, std::string& value,
+                        const std::string& help) {
+  return add_file(command, names, value, "FILE", help)->check(no_dash("; standard output is /dev/stdout"));
 }
 
 CLI::Option* add_choice(CLI::App& command, const std::string& names, std::string& value, const char* type,

@@ -43,6 +43,11 @@ CLI::Option* add_text(CLI::App& command, const std::string& names, std::string& 
 // A name that is not empty: an empty one is a variable that a script forgot to set.
 CLI::Option* add_file(CLI::App& command, const std::string& names, std::string& value, const char* type,
                       const std::string& help);
+// One that is written, as a file of its own; and one that may as well be a pipe or a device.
+CLI::Option* add_written_file(CLI::App& command, const std::string& names, std::string& value,
+                              const std::string& help);
+CLI::Option* add_output(CLI::App& command, const std::string& names, std::string& value,
+                        const std::string& help);
 CLI::Option* add_choice(CLI::App& command, const std::string& names, std::string& value, const char* type,
                         const std::vector<std::string>& choices, const std::string& help);
 

@@ -40,6 +40,23 @@ class OutputFiles(e2e.TestCase):
         self.fail_cleanly("chat", "--session", path, "--transcript", path, code=2, naming="session")
         self.assertFalse(path.exists())
 
+    def test_a_dash_is_no_file(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        compare = ("perplexity", e2e.DEMO, "-p", "Hello " * 60, "--compare", "--window", 12, "--tokens", 40)
+        for *arguments, option in (
+            ("chat", "--session"),
+            ("quantize", e2e.DEMO, "OUT"),
+            ("synth", "--shape", "stories260k", "OUT"),
+        ):
+            name = [] if option == "OUT" else [option]
+            self.fail_cleanly(*arguments, *name, "-", code=2, naming=f"{option}: expected the name of a file, got")
+        for arguments in (("chat", "--transcript"), ("logits", "--tokens", "1", "--out"), (*compare, "--svg")):
+            self.fail_cleanly(*arguments, "-", code=2, naming=f"{arguments[-1]}: expected the name of a file, got")
+            self.fail_cleanly(*arguments, "-", code=2, naming="; standard output is /dev/stdout")
+        self.assertEqual(os.listdir(), [])
+        self.assertEqual(len(self.succeed("logits", "--tokens", "1", "--out", "/dev/stdout").out), 4 * 4096)
+
     def test_a_link_stays(self):
         model, target = self.model(), self.write("target", b"old")
         link = self.folder / "link"
