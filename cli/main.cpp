@@ -26,7 +26,8 @@ constexpr const char* examples =
 
 "runnel COMMAND --help" tells more. Results go to standard output, everything else to standard error.
 Exit codes: 0 done, 1 it could not be done, 2 the command line is wrong (no such option, a value out of
-range, options that do not go together or not with the model), 130 stopped by Ctrl-C.)";
+range, options that do not go together or not with the model), 130 stopped by Ctrl-C (a chat on a
+terminal that one leaves so: 0).)";
 
 // One line for what CLI11 found wrong, and where to look.
 int report_usage(const CLI::App& app, const std::string& message) {

@@ -117,6 +117,7 @@ class ExitCodes(e2e.TestCase):
         help_text = self.succeed("--help").out.decode()
         for code in ("0 done", "1 it could not be done", "2 the command line is wrong", "130 stopped by Ctrl-C"):
             self.assertIn(code, " ".join(help_text.split()))
+        self.assertIn("a chat on a terminal that one leaves so: 0", " ".join(help_text.split()))
 
     def test_a_reader_that_has_gone_is_no_error(self):
         for arguments in (("--help",), ("info", "--all"), ("generate", e2e.DEMO, "-p", "Once", "-n", "2000", "-q")):
