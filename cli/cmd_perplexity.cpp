@@ -131,8 +131,11 @@ int run_divergence(const PerplexityOptions& options, const runnel_model* model, 
     write_out(divergence.text());
     return exit_ok;
   }
-  Json out = {{"model", options.model}, {"base", options.base}, {"chunk", options.n_chunk}};
-  out["n_tokens"] = tokens.size();
+  Json out = {{"model", options.model},
+              {"mode", "kl-divergence"},
+              {"base", options.base},
+              {"chunk", options.n_chunk},
+              {"n_tokens", tokens.size()}};
   divergence.report(out);
   write_json(out);
   return exit_ok;

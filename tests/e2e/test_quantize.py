@@ -126,6 +126,7 @@ class Divergence(e2e.TestCase):
         for figure in ("kld_mean", "kld_median", "kld_99", "kld_max", "ln_ppl_ratio"):
             self.assertEqual(report[figure], 0.0, figure)
         self.assertEqual(report["same_top"], 1.0)
+        self.assertEqual(report["mode"], "kl-divergence")
         alone = json.loads(self.succeed(*arguments, "--cache", "f32", "--json").out)
         self.assertAlmostEqual(report["ppl"], alone["ppl"], places=9)
         self.assertEqual(report["n_scored"], alone["n_scored"])
