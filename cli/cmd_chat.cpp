@@ -284,6 +284,8 @@ int run_chat(ChatOptions options) {
   Conversation chat(options.conversation, config.get());
   const bool for_ever = options.conversation.for_ever;
   const bool on_terminal = input_is_terminal() && output_is_terminal();
+  // There is no prompt in the output.
+  if (input_is_terminal() && !on_terminal) write_note("Type a message a line; Ctrl-D ends.");
   if (chat.has_session()) return talk_and_save(chat, for_ever, on_terminal);
   return on_terminal ? talk_on_terminal(chat, for_ever) : talk_through_pipes(chat);
 }

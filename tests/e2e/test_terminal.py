@@ -566,6 +566,16 @@ class TerminalChat(e2e.TestCase):
         self.leave(terminal)
         self.assertIn("/stats", (self.folder / "runnel" / "history").read_text())
 
+    def test_what_to_do_is_told_where_only_the_input_is_a_terminal(self):
+        terminal, input_end = pty.openpty()
+        self.addCleanup(os.close, terminal)
+        with e2e.start("chat", "--greedy", stdin=input_end) as process:
+            os.close(input_end)
+            os.write(terminal, e2e.QUESTION.encode() + b"\n" + CTRL_D)
+            out, err = process.communicate(timeout=e2e.TIMEOUT_S)
+        self.assertEqual((process.returncode, out.decode()), (0, e2e.ANSWER + "\n"))
+        self.assertEqual(err, b"Type a message a line; Ctrl-D ends.\n")
+
     def test_sessions_are_saved_loaded_and_kept(self):
         kept, other = self.folder / "kept.session", self.folder / "other.session"
         terminal = self.start("--greedy", "--session", str(kept))
