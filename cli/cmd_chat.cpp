@@ -306,8 +306,9 @@ void add_chat(CLI::App& app, Run& run) {
   add_count(command, "-n,--n-tokens", conversation.n_tokens, -1, most_tokens,
             "most tokens of an answer; -1: until the model ends it; default -1");
   add_flag(command, "--forever", conversation.for_ever,
-           "after an answer the model goes on by itself until Ctrl-C; with --greedy or a low --temp it may "
-           "fall into a loop, which --frequency-penalty 0.2 --penalty-window 512 prevents");
+           "after an answer, which alone -n bounds, the model goes on by itself until Ctrl-C; on a terminal "
+           "an empty line has it go on again; with --greedy or a low --temp it may fall into a loop, which "
+           "--frequency-penalty 0.2 --penalty-window 512 prevents");
   add_written_file(
       command, "--session", conversation.session_path,
       "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the end "

@@ -342,6 +342,19 @@ class TerminalChat(e2e.TestCase):
         terminal.expect(PROMPT)
         self.leave(terminal)
 
+    def test_an_empty_line_goes_on_for_ever_again(self):
+        terminal = self.answering("--forever", "-n", "1")
+        for keys in ("", "\n"):
+            terminal.type(keys)
+            while len(terminal.seen) < 1000:  # more than -n allows an answer
+                terminal.seen += terminal.read_some(1)
+            terminal.type(CTRL_C)
+            terminal.expect(PROMPT)
+        self.leave(terminal)
+        help_text = " ".join(self.succeed("chat", "--help").out.decode().split())
+        self.assertIn("after an answer, which alone -n bounds, the model goes on", help_text)
+        self.assertIn("an empty line has it go on again", help_text)
+
     def test_a_message_that_is_stopped_while_it_is_read(self):
         talk = self.folder / "talk.txt"
         terminal = self.start("--window", "40000", "-t", "1", "--transcript", str(talk))
