@@ -15,9 +15,7 @@
 namespace cli {
 namespace {
 
-enum class Mode { end, stop_session, note };
-
-std::atomic<Mode> mode{Mode::end};
+std::atomic<OnInterrupt> mode{OnInterrupt::end};
 std::atomic<runnel_session*> running[2] = {nullptr, nullptr};
 std::atomic<int> n_interrupts{0};
 std::atomic<int> end_signal{0};  // that the program was asked to end with
@@ -29,7 +27,8 @@ std::atomic<bool> is_leaving{false};         // the terminal is as it was, and i
 std::atomic<bool> is_changing_modes{false};  // on another thread
 // A byte for each signal, so that one that comes just before a wait ends it too.
 int pipe_ends[2] = {-1, -1};
-static_assert(std::atomic<Mode>::is_always_lock_free && std::atomic<runnel_session*>::is_always_lock_free &&
+static_assert(std::atomic<OnInterrupt>::is_always_lock_free &&
+              std::atomic<runnel_session*>::is_always_lock_free &&
               std::atomic<const char*>::is_always_lock_free &&
               std::atomic<const termios*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
               std::atomic<int>::is_always_lock_free);
@@ -79,13 +78,13 @@ void on_interrupt(int) {
   const int n_before = n_interrupts.fetch_add(1);
   end_wait();
   switch (mode.load()) {
-    case Mode::end:
+    case OnInterrupt::end:
       if (may_end.load()) end_interrupted();
       return;
-    case Mode::stop_session:
+    case OnInterrupt::stop_session:
       if (n_before > 0 && may_end.load()) end_interrupted();
       return stop_session();
-    case Mode::note:
+    case OnInterrupt::note:
       return;
   }
 }
@@ -196,16 +195,16 @@ Wake wait_for_input(int file, int timeout_ms) {
 StopSession::StopSession(runnel_session* session, runnel_session* other) {
   running[0].store(session);
   running[1].store(other);
-  mode.store(Mode::stop_session);
+  before_ = mode.exchange(OnInterrupt::stop_session);
 }
 
 StopSession::~StopSession() {
-  mode.store(Mode::end);
+  mode.store(before_);
   for (auto& one : running) one.store(nullptr);
 }
 
-NoteInterrupt::NoteInterrupt() { mode.store(Mode::note); }
-NoteInterrupt::~NoteInterrupt() { mode.store(Mode::end); }
+NoteInterrupt::NoteInterrupt() : before_(mode.exchange(OnInterrupt::note)) {}
+NoteInterrupt::~NoteInterrupt() { mode.store(before_); }
 
 FinishFirst::FinishFirst() { may_end.store(false); }
 FinishFirst::~FinishFirst() { may_end.store(true); }

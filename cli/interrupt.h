@@ -54,13 +54,18 @@ void give_back_modes(const termios& modes);
 // foreground and background apart on that terminal. Also for signal handlers.
 bool owns_terminal();
 
-// One of these at a time, for as long as the object lives.
+// Each for as long as the object lives; of several the one that was made last counts.
+enum class OnInterrupt { end, stop_session, note };
+
 class StopSession {
  public:
   explicit StopSession(runnel_session* session, runnel_session* other = nullptr);
   ~StopSession();
   StopSession(const StopSession&) = delete;
   StopSession& operator=(const StopSession&) = delete;
+
+ private:
+  OnInterrupt before_;
 };
 
 class NoteInterrupt {
@@ -69,6 +74,9 @@ class NoteInterrupt {
   ~NoteInterrupt();
   NoteInterrupt(const NoteInterrupt&) = delete;
   NoteInterrupt& operator=(const NoteInterrupt&) = delete;
+
+ private:
+  OnInterrupt before_;
 };
 
 class FinishFirst {

@@ -401,6 +401,25 @@ class TerminalChat(e2e.TestCase):
         terminal.type(CTRL_C)
         self.assertEqual(terminal.exit_code(), 0)
 
+    def test_ctrl_c_between_answer_and_prompt_does_not_leave(self):
+        terminal = self.answering("--forever", "--greedy")
+        for _ in range(3):
+            time.sleep(0.5)
+            terminal.type(CTRL_C)
+            terminal.expect("so far")  # of the status line: the answer is over
+            terminal.type(CTRL_C)
+            terminal.expect(PROMPT)
+            time.sleep(0.5)  # the prompt comes just before single keys are read
+            terminal.type("/stats\n")
+            terminal.expect("kept for ever")
+            terminal.expect(PROMPT)
+            terminal.type("Hello!\n")
+            terminal.expect("\n")
+        time.sleep(0.5)
+        terminal.type(CTRL_C)
+        terminal.expect(PROMPT)
+        self.leave(terminal)
+
     def test_ctrl_c_that_drops_a_message_does_not_leave(self):
         terminal = self.start()
         terminal.type(CTRL_C)
