@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "output_file.h"
+#include "progress.h"
 #include "session_notes.h"
 #include "settings.h"
 
@@ -45,6 +47,28 @@ bool holds_something_else(const std::string& path) {
   return begin != session_magic;
 }
 
+// A bar while the session reads, gone when it has read, before the answer begins.
+class ReadingBar {
+ public:
+  explicit ReadingBar(runnel_session* session) : session_(session) {
+    check(runnel_session_on_progress(session, hear, this));
+  }
+  ~ReadingBar() { (void)runnel_session_on_progress(session_, nullptr, nullptr); }
+  ReadingBar(const ReadingBar&) = delete;
+  ReadingBar& operator=(const ReadingBar&) = delete;
+
+ private:
+  static int hear(void* user, double fraction) {
+    std::optional<FractionProgress>& bar = static_cast<ReadingBar*>(user)->bar_;
+    if (bar) bar->update(fraction);
+    if (fraction >= 1.0) bar.reset();
+    return 0;
+  }
+
+  runnel_session* session_;
+  std::optional<FractionProgress> bar_{"reading"};
+};
+
 }  // namespace
 
 Conversation::Conversation(ConversationOptions options, const runnel_config* config)
@@ -62,6 +86,7 @@ Conversation::Conversation(ConversationOptions options, const runnel_config* con
 runnel_finish Conversation::stream(const Call& call, bool says) {
   clear_interrupt();
   const StopSession stop_on_interrupt(session_.get());
+  const ReadingBar bar(session_.get());
   const std::int64_t reread_before = stat(RUNNEL_STAT_REREAD_TOKENS);
   bool line_open = false, is_read = !says;
   const auto on_text = [&](std::string_view text) {
@@ -144,6 +169,7 @@ void Conversation::undo() {
 std::int64_t Conversation::pin(std::string_view text) {
   clear_interrupt();
   const StopSession stop_on_interrupt(session_.get());
+  const ReadingBar bar(session_.get());
   const std::int64_t before = stat(RUNNEL_STAT_FED_TOKENS);
   const runnel_status status = runnel_chat_pin(chat_.get(), text.data(), text.size());
   options_.system = runnel_chat_system_prompt(chat_.get());  // the new one too when reading was stopped

@@ -90,7 +90,7 @@ void Progress::draw(double seconds, std::string_view note) const {
 }
 
 int CallProgress::call(void* user, double fraction) {
-  static_cast<CallProgress*>(user)->bar_.update(static_cast<std::int64_t>(fraction * n_steps));
+  static_cast<CallProgress*>(user)->bar_.update(fraction);
   return interrupted() ? 1 : 0;
 }
 

@@ -37,20 +37,30 @@ class Progress {
   Clock::time_point last_drawn_;
 };
 
+// Of work whose share is known, not its parts.
+class FractionProgress {
+ public:
+  explicit FractionProgress(std::string label) : bar_(std::move(label), n_steps, "parts") {}
+  void update(double fraction) { bar_.update(static_cast<std::int64_t>(fraction * n_steps)); }
+
+ private:
+  static constexpr std::int64_t n_steps = 1000;
+  Progress bar_;
+};
+
 // The progress of a call into the library, which gives it as a fraction. While it lives, Ctrl-C and SIGTERM
 // end the call, which then takes away what it had written.
 class CallProgress {
  public:
-  explicit CallProgress(std::string label) : bar_(std::move(label), n_steps, "parts") {}
+  explicit CallProgress(std::string label) : bar_(std::move(label)) {}
 
   // A runnel_progress_fn, with this object as `user`.
   static int call(void* user, double fraction);
 
  private:
-  static constexpr std::int64_t n_steps = 1000;
   NoteInterrupt note_interrupt_;
   FinishFirst finish_first_;
-  Progress bar_;
+  FractionProgress bar_;
 };
 
 }  // namespace cli

@@ -375,6 +375,16 @@ class TerminalChat(e2e.TestCase):
         self.leave(terminal)
         self.assertIn("(stopped before the message was read", talk.read_text())
 
+    def test_a_bar_while_much_is_read(self):
+        slow = ("--isa", "scalar", "-t", "1", "--batch", "8", "--window", "3000", "-n", "3")
+        terminal = self.start(*slow, "--system", "Be a bank. " * 400)
+        terminal.type("Hello!\n")
+        terminal.expect("reading")
+        terminal.expect(" left")
+        terminal.expect("tokens/s]")
+        terminal.expect(PROMPT)
+        self.leave(terminal)
+
     def test_ctrl_c_twice_leaves(self):
         terminal = self.start()
         terminal.type("half a line" + CTRL_C.decode())
