@@ -200,7 +200,9 @@ RUNNEL_API runnel_status runnel_tokenize(const runnel_model* model, const char* 
                                          unsigned flags, int32_t* tokens, size_t capacity, size_t* n_tokens);
 
 /* Text of a token sequence, by the same rules, without a zero byte at its end; special tokens are spelled out
- * when `special` is not 0. An id that is none of the model's is RUNNEL_BAD_ARGUMENT. */
+ * when `special` is not 0. An id that is none of the model's is RUNNEL_BAD_ARGUMENT. The blank that many
+ * vocabularies put in front of a text goes, and a character may take several tokens: tokens one by one do not
+ * add up to their text, which runnel_session_generate gives piece by piece. */
 RUNNEL_API runnel_status runnel_detokenize(const runnel_model* model, const int32_t* tokens, size_t n_tokens,
                                            int special, char* text, size_t capacity, size_t* n_bytes);
 
@@ -378,7 +380,8 @@ typedef struct runnel_chat runnel_chat;
  * runnel_chat_form_name, or a template text). A model's own that is not recognised is RUNNEL_UNSUPPORTED.
  * The session is borrowed and must outlive the chat; it is reset. Until the chat is closed, what takes
  * something away from under it is RUNNEL_BAD_ARGUMENT: runnel_session_reset, _pin, _rewind, _mark_turn, _load
- * and a second chat. What is fed to the session or generated with it becomes part of the answer. */
+ * and a second chat. What is fed to the session or generated with it becomes part of the answer
+ * for the model, and not of what runnel_chat_message gives. */
 RUNNEL_API runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config,
                                           runnel_chat** out);
 /* NULL is allowed. The session keeps what it has read, and how its window moves and what ends an answer,
