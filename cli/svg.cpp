@@ -186,6 +186,14 @@ Axis axis_of(double low, double high) {
   return {std::floor(low / step) * step, std::ceil(high / step) * step, step};
 }
 
+// Where its marks are.
+std::vector<double> ticks(const Axis& axis) {
+  std::vector<double> at;
+  const long n_steps = std::lround((axis.high - axis.low) / axis.step);
+  for (long i = 0; i <= n_steps; ++i) at.push_back(axis.low + static_cast<double>(i) * axis.step);
+  return at;
+}
+
 std::string polyline(const std::string& points, const char* stroke, double stroke_width) {
   return "<polyline points=\"" + points + "\" fill=\"none\" stroke-linejoin=\"round\" stroke=\"" + stroke +
          "\" stroke-width=\"" + number(stroke_width) + "\"/>\n";
@@ -211,11 +219,11 @@ std::string to_svg(const LineChart& chart) {
     return coordinate(x_at(x)).append(",").append(coordinate(y_at(y))).append(" ");
   };
   std::string out = head(top + height + 66, chart.title, chart.subtitle);
-  for (double y = y_axis.low; y < y_axis.high + y_axis.step / 2; y += y_axis.step) {
+  for (const double y : ticks(y_axis)) {
     out.append(polyline(point(x_axis.low, y).append(point(x_axis.high, y)), "#ddd", 1));
     out.append(label(left - 8, y_at(y) + 4, number(y), "end", 11, false));
   }
-  for (double x = x_axis.low; x < x_axis.high + x_axis.step / 2; x += x_axis.step)
+  for (const double x : ticks(x_axis))
     out.append(label(x_at(x), top + height + 16, number(x), "middle", 11, false));
   for (std::size_t i = 0; i < chart.lines.size(); ++i) {
     std::string points;

@@ -100,9 +100,8 @@ class KvCache {
   // nothing: cache positions are counted from where the window starts, and no key moves.
   void evict(std::int64_t position);
 
-  // Forgets the tokens from `position` on, so that it is the next one again. What is
-  // older than oldest() stays lost. False, and nothing done, for a position behind the prefix that is older
-  // than oldest().
+  // Forgets the tokens from `position` on, so that it is the next one again. What is older than oldest()
+  // stays lost: for such a position behind the prefix nothing is done, and false returned.
   bool rewind(std::int64_t position);
   std::int64_t oldest() const;  // position of the oldest token of the window whose keys are still there
 
