@@ -200,7 +200,9 @@ TEST_F(NoMemory, settings_stay) {
     const auto changed = open_reading(), twin = open_reading();
     const std::string before = runnel_session_get(changed.get(), name);
     long n = 0;
-    const auto set = [&] { return runnel_session_set(changed.get(), name, value); };
+    const auto set = [&, name = name, value = value] {
+      return runnel_session_set(changed.get(), name, value);
+    };
     for (; with_memory(n, from_then_on, set) != RUNNEL_OK; ++n) {
       EXPECT_EQ(runnel_session_get(changed.get(), name), before);
       for (int i = 0; i < 12; ++i)
