@@ -272,23 +272,24 @@ def install_peer(venv):
     return python
 
 
-def make_model(options, folder):
-    if options.model:
-        return options.model
-    path = folder / f"{options.shape}-{options.type}.gguf"
+def make(path, command):
+    """The file, made where it is not there yet."""
     if not path.exists():
         note(f"making {path}")
-        command = [options.build / "runnel", "synth", "--shape", options.shape, "--type", options.type, path]
         subprocess.run(command, check=True)
     return path
 
 
+def make_model(options, folder):
+    if options.model:
+        return options.model
+    path = folder / f"{options.shape}-{options.type}.gguf"
+    return make(path, [options.build / "runnel", "synth", "--shape", options.shape, "--type", options.type, path])
+
+
 def pack(options, model, folder):
     path = folder / (model.stem + "-packed.gguf")
-    if not path.exists():
-        note(f"packing {path}")
-        subprocess.run([options.build / "runnel", "quantize", model, path, "--type", "i8"], check=True)
-    return path
+    return make(path, [options.build / "runnel", "quantize", model, path, "--type", "i8"])
 
 
 def peer_quantize(paths):
@@ -306,11 +307,8 @@ def peer_quantize(paths):
 
 def peer_pack(python, model, kind, folder):
     path = folder / f"{model.stem}-peer-{kind}.gguf"
-    if not path.exists():
-        note(f"packing {path}")
-        paths = {"type": kind, "from": str(model), "to": str(path)}
-        subprocess.run([python, __file__, "--peer-quantize", json.dumps(paths)], check=True)
-    return path
+    paths = {"type": kind, "from": str(model), "to": str(path)}
+    return make(path, [python, __file__, "--peer-quantize", json.dumps(paths)])
 
 
 def contenders(options, python, model, folder):
