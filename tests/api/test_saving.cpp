@@ -91,7 +91,6 @@ TEST_F(Saving, pinned_prefix_marked_turns_and_rewound_streams) {
   }
 }
 
-// The keys lie elsewhere in a ring of another size, so that sums over them are made in another order.
 // Whatever a chat had left behind in the session that a file is loaded into.
 TEST_F(Saving, into_a_session_that_has_been_a_chat) {
   const auto session = open_session(model.get(), {{"window", "40"}, {"temperature", "0"}});
@@ -122,6 +121,7 @@ TEST_F(Saving, not_while_logits_are_given) {
   require(runnel_session_save(session.get(), call.path.c_str()));
 }
 
+// The keys lie elsewhere in a ring of another size, so that sums over them are made in another order.
 TEST_F(Saving, another_batch_is_the_same_but_for_rounding) {
   for (const auto& [batch, other] : {std::pair{"1", "32"}, {"32", "1"}, {"8", "32"}}) {
     SCOPED_TRACE(std::string(batch) + " and " + other);
