@@ -44,7 +44,8 @@ beside recomputation: for every scored token an empty session reads the last tok
 as are in view, the first of them being BOS where the model wants one (and in a line of its own, without BOS).
 Scored is what comes after the window is full.
 With --kl-divergence: the same chunks through two models; how far the predictions of MODEL are from those of
-the base, which runs as its file has it and with an f32 cache.)";
+the base, which runs as its file has it and with an f32 cache.
+Ctrl-C ends a pass, in chunks or --stream, and what was scored until then is told.)";
 
 constexpr std::int64_t default_compared = 8192;  // tokens: recomputing is slow
 
@@ -169,27 +170,46 @@ int run_comparison(const PerplexityOptions& options, const runnel_model* model,
   return exit_ok;
 }
 
-// What a pass over the text gives: in JSON after what is particular to the mode.
-int write_result(const PerplexityOptions& options, const Tally& tally, std::int64_t n_tokens, double seconds,
-                 Json out) {
-  if (options.json) {
-    out["n_tokens"] = n_tokens;
-    out["seconds"] = seconds;
-    tally.report(out);
-    write_json(out);
-    return exit_ok;
+// A pass over the text, which Ctrl-C may have ended early: what was scored until then is told all the same.
+struct Pass {
+  double seconds;
+  bool interrupted;
+};
+
+Pass timed_pass(const std::function<void()>& score) {
+  const auto start = std::chrono::steady_clock::now();
+  bool interrupted = false;
+  try {
+    score();
+  } catch (const Interrupted&) {
+    interrupted = true;
   }
-  write_out(tally.text());
-  write_note(counted(tally.total().n(), "token") + " scored of " + with_commas(n_tokens) + " in " +
-             fixed(seconds, 1) + " s (" + rate_text(static_cast<double>(n_tokens) / std::max(seconds, 1e-6)) +
-             " tokens/s)");
-  return exit_ok;
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), interrupted};
 }
 
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+// What it gives: in JSON after what is particular to the mode.
+int write_result(const PerplexityOptions& options, const Tally& tally, std::int64_t n_tokens,
+                 const Pass& pass, Json out) {
+  if (pass.interrupted && tally.total().n() == 0) throw Interrupted{};
+  const int exit_code = pass.interrupted ? exit_code_of_interrupt() : exit_ok;
+  if (options.json) {
+    out["n_tokens"] = n_tokens;
+    out["seconds"] = pass.seconds;
+    out["interrupted"] = pass.interrupted;
+    tally.report(out);
+    write_json(out);
+    return exit_code;
+  }
+  write_out(tally.text());
+  const std::string scored = counted(tally.total().n(), "token") + " scored of " + with_commas(n_tokens) +
+                             " in " + fixed(pass.seconds, 1) + " s";
+  if (pass.interrupted) {
+    write_note(scored + ", when Ctrl-C ended it");
+  } else {
+    write_note(scored + " (" + rate_text(static_cast<double>(n_tokens) / std::max(pass.seconds, 1e-6)) +
+               " tokens/s)");
+  }
+  return exit_code;
 }
 
 int run_stream(const PerplexityOptions& options, const runnel_model* model, const runnel_config* config,
@@ -199,9 +219,8 @@ int run_stream(const PerplexityOptions& options, const runnel_model* model, cons
   note_untrained_window(model, session.get());
   const StopSession stop_on_interrupt(session.get());
   Tally tally(text.n(), options.n_buckets > 0 ? options.n_buckets : 20, text.n_once());
-  const double seconds =
-      seconds_of([&] { score_stream(model, session.get(), text, options.latency, tally); });
-  return write_result(options, tally, text.n(), seconds,
+  const Pass pass = timed_pass([&] { score_stream(model, session.get(), text, options.latency, tally); });
+  return write_result(options, tally, text.n(), pass,
                       {{"model", options.model},
                        {"mode", "stream"},
                        {"sinks", runnel_session_stat(session.get(), RUNNEL_STAT_PREFIX)},
@@ -219,8 +238,8 @@ int run_chunks(const PerplexityOptions& options, const runnel_model* model, cons
   Tally tally(n_tokens, std::max<std::int64_t>(options.n_buckets, 1));
   const Chunks chunks(model, tokens, static_cast<std::size_t>(options.n_chunk),
                       static_cast<std::size_t>(options.first_scored()));
-  const double seconds = seconds_of([&] { score_chunks(model, session.get(), chunks, tally); });
-  return write_result(options, tally, n_tokens, seconds,
+  const Pass pass = timed_pass([&] { score_chunks(model, session.get(), chunks, tally); });
+  return write_result(options, tally, n_tokens, pass,
                       {{"model", options.model}, {"mode", "chunks"}, {"chunk", options.n_chunk}});
 }
 

@@ -85,11 +85,15 @@ std::string Tally::timing_text() const {
   const auto change = [](double first, double last) {
     return microseconds(first) + " to " + microseconds(last) + " (" + signed_percent(last / first - 1) + ")";
   };
-  return "time of a token: " + spread(times_.wall) + "processor time of a token: " + spread(times_.cpu) +
-         "from the first part to the last: median " +
-         change(first_times_.wall.quantile_us(0.5), last_times_.wall.quantile_us(0.5)) + ", mean " +
-         change(first_times_.wall.mean_us(), last_times_.wall.mean_us()) + ", processor time " +
-         change(first_times_.cpu.mean_us(), last_times_.cpu.mean_us()) + "\n";
+  std::string lines =
+      "time of a token: " + spread(times_.wall) + "processor time of a token: " + spread(times_.cpu);
+  if (last_times_.wall.n() > 0) {  // else the pass was ended before
+    lines += "from the first part to the last: median " +
+             change(first_times_.wall.quantile_us(0.5), last_times_.wall.quantile_us(0.5)) + ", mean " +
+             change(first_times_.wall.mean_us(), last_times_.wall.mean_us()) + ", processor time " +
+             change(first_times_.cpu.mean_us(), last_times_.cpu.mean_us()) + "\n";
+  }
+  return lines;
 }
 
 std::string Tally::memory_text() const {
