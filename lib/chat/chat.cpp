@@ -143,6 +143,16 @@ bool Chat::begins_with_prefix(const Part& part) const {
   return true;
 }
 
+Result<void> Chat::read(std::span<const Token> tokens) {
+  struct Reading {
+    bool& is_reading;
+    ~Reading() { is_reading = false; }
+  };
+  is_reading_ = true;
+  const Reading reading{is_reading_};
+  return session_->feed(tokens, nullptr, nullptr);
+}
+
 Result<void> Chat::ask(std::string_view text) {
   RUNNEL_TRY(Tokenizer::check_size(0, text.size()));
   // Also after one that came to no tokens, which no answer could follow.
@@ -177,7 +187,7 @@ Result<void> Chat::ask(std::string_view text) {
 Result<void> Chat::hear(std::span<const Token> tokens, std::string_view text) {
   std::string said(text);  // takes memory before others have to leave the window
   session_->mark_turn(exchanges_.back().begin);
-  RUNNEL_TRY(session_->feed(tokens, nullptr, nullptr));
+  RUNNEL_TRY(read(tokens));
   exchanges_.back().answer = session_->position();
   transcript_.add(RUNNEL_USER, std::move(said));
   return {};
@@ -274,7 +284,7 @@ Result<void> Chat::pin(std::string_view text) {
   } else {
     exchanges_.front().before = Answer::none;
   }
-  if (Result<void> fed = session_->feed(part.tokens, nullptr, nullptr); !fed) {
+  if (Result<void> fed = read(part.tokens); !fed) {
     exchanges_.clear();
     answer_ = Answer::none;
     RUNNEL_TRY(session_->rewind(0));
@@ -292,15 +302,19 @@ Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text,
   if (answer_ == Answer::none) RUNNEL_TRY(begin_alone());
   for (std::int64_t n_left = n_tokens;;) {
     const std::int64_t before = session_->stats().generated_tokens;
-    RUNNEL_ASSIGN(const runnel_finish finish, answer(n_left, on_text, user));
-    if (finish != RUNNEL_FINISH_END && answer_ != Answer::ended) return finish;
-    if (finish == RUNNEL_FINISH_END) RUNNEL_TRY(read_end());
+    const Answer stood = answer_;
+    const Result<runnel_finish> finish = answer(n_left, on_text, user);
+    if (!finish || (*finish != RUNNEL_FINISH_END && answer_ != Answer::ended)) {
+      if (session_->stats().generated_tokens == before) answer_ = stood;  // no token of another came
+      return finish;
+    }
+    if (*finish == RUNNEL_FINISH_END) RUNNEL_TRY(read_end());
     if (!exchanges_.empty()) exchanges_.back().answer = -1;  // from here on the model answers itself
     Recording recording{&transcript_, on_text, user};
     const int refused = Recording::piece(&recording, "\n", 1, session_->token(session_->position() - 1));
     if (refused || session_->is_stopping()) return RUNNEL_FINISH_STOPPED;
     if (n_tokens < 0) continue;
-    n_left -= session_->stats().generated_tokens - before + (finish == RUNNEL_FINISH_END ? 1 : 0);
+    n_left -= session_->stats().generated_tokens - before + (*finish == RUNNEL_FINISH_END ? 1 : 0);
     if (n_left == 0) return RUNNEL_FINISH_LENGTH;
   }
 }
@@ -324,7 +338,7 @@ Result<void> Chat::begin_alone() {
   RUNNEL_TRY(session_->restart(std::max<std::int64_t>(n_prefix(tokens.size()), session_->settings().sinks)));
   n_opening_ = static_cast<std::int64_t>(tokens.size());
   opens_user_ = tokens == opening;
-  return session_->feed(tokens, nullptr, nullptr);
+  return read(tokens);
 }
 
 }  // namespace runnel

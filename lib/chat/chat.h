@@ -69,6 +69,7 @@ class Chat {
   std::int64_t n_prefix(std::size_t n_lead) const;
   std::int64_t n_opening_read() const;
   bool begins_with_prefix(const Part& part) const;
+  Result<void> read(std::span<const Token> tokens);
   Result<void> ask(std::string_view text);
   Result<void> hear(std::span<const Token> tokens, std::string_view text);
   Result<void> drop_last();
@@ -85,6 +86,7 @@ class Chat {
   bool opens_user_ = true;           // whether the last of them open a user message
   std::vector<Exchange> exchanges_;  // those that may be taken back, oldest first
   Answer answer_ = Answer::none;
+  bool is_reading_ = false;  // what the members above tell of already
   Transcript transcript_;
 };
 

@@ -121,6 +121,31 @@ TEST_F(Saving, not_while_logits_are_given) {
   require(runnel_session_save(session.get(), call.path.c_str()));
 }
 
+// What is said is in the stream in part, and not in the transcript.
+TEST_F(Saving, not_while_a_message_is_read) {
+  const auto session = open_session(model.get(), {{"batch", "8"}});
+  const auto chat = open_chat(session.get());
+  struct Call {
+    runnel_chat* chat;
+    std::string path;
+    int n = 0, n_refused = 0;
+  } call{chat.get(), folder.file("chat")};
+  const auto on_progress = [](void* user, double) {
+    auto& c = *static_cast<Call*>(user);
+    ++c.n;
+    c.n_refused += runnel_chat_save(c.chat, c.path.c_str()) == RUNNEL_BAD_ARGUMENT ? 1 : 0;
+    return 0;
+  };
+  require(runnel_session_on_progress(session.get(), on_progress, &call));
+  const std::string message = "I am looking for a restaurant in the centre that serves Italian food.";
+  require(runnel_chat_say(chat.get(), message.data(), message.size(), 4, nullptr, nullptr, nullptr));
+  require(runnel_chat_pin(chat.get(), message.data(), message.size()));
+  EXPECT_GT(call.n, 4);
+  EXPECT_EQ(call.n_refused, call.n);
+  EXPECT_FALSE(std::filesystem::exists(call.path));
+  require(runnel_chat_save(chat.get(), call.path.c_str()));
+}
+
 // The keys lie elsewhere in a ring of another size, so that sums over them are made in another order.
 TEST_F(Saving, another_batch_is_the_same_but_for_rounding) {
   for (const auto& [batch, other] : {std::pair{"1", "32"}, {"32", "1"}, {"8", "32"}}) {

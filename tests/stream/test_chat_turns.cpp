@@ -359,6 +359,27 @@ TEST(ChatTurns, going_on_passes_ends_that_are_texts) {
   EXPECT_EQ(passed.substr(0, 6), whole.substr(0, 5) + "\n");
 }
 
+// An answer that has ended with its text is not ended again, after going on by no token.
+TEST(ChatTurns, going_on_by_nothing_changes_nothing) {
+  std::string answer;
+  Talk first(open_file(demo_model()), greedy(150), "");
+  ASSERT_TRUE(first.chat.say(script[0], 8, append, &answer));
+  std::vector<Token> seen;
+  for (const bool goes_on : {false, true}) {
+    Talk talk(open_file(demo_model()), greedy(150), "");
+    talk.session->set_answer_end(answer.substr(5, 4));
+    ASSERT_EQ(*talk.chat.say(script[0], 8, nullptr, nullptr), RUNNEL_FINISH_STOP_TEXT);
+    if (goes_on) {
+      EXPECT_EQ(*talk.chat.go_on(0, nullptr, nullptr), RUNNEL_FINISH_LENGTH);
+    }
+    ASSERT_TRUE(talk.chat.say(script[1], 0, nullptr, nullptr));
+    if (goes_on) {
+      EXPECT_EQ(talk.session->visible(), seen);
+    }
+    seen = talk.session->visible();
+  }
+}
+
 // The window is all the message's: what does not fit in is not seen, and how much that is can be asked.
 TEST(ChatTurns, messages_longer_than_the_window) {
   Settings settings = greedy(60);

@@ -433,7 +433,8 @@ typedef enum runnel_speaker { RUNNEL_USER = 0, RUNNEL_MODEL = 1 } runnel_speaker
 RUNNEL_API const char* runnel_chat_message(const runnel_chat* chat, size_t i, runnel_speaker* speaker,
                                            size_t* n_bytes);
 
-/* As runnel_session_save, with the conversation: the system prompt, where exchanges begin, what was said. */
+/* As runnel_session_save, with the conversation: the system prompt, where exchanges begin, what was said. Nor
+ * from a runnel_progress_fn, amid a message. */
 RUNNEL_API runnel_status runnel_chat_save(const runnel_chat* chat, const char* path);
 
 /* As runnel_session_load, for a file of runnel_chat_save (RUNNEL_BAD_ARGUMENT for one without a conversation)
