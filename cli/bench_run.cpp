@@ -1,20 +1,16 @@
 #include "bench_run.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 #include "errors.h"
 #include "feeding.h"
 #include "progress.h"
 #include "settings.h"
+#include "stopwatch.h"
 
 namespace cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Tokens without meaning, the same in every run.
 std::vector<std::int32_t> made_up_tokens(std::int64_t n, std::int64_t n_vocab) {
@@ -161,9 +157,9 @@ class Benchmark {
     std::vector<double> rates;
     for (std::int64_t pass = 0; pass <= plan_.n_repeat; ++pass) {
       prepare();
-      const Clock::time_point start = Clock::now();
+      const Stopwatch watch;
       work();
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      const double seconds = watch.seconds();
       if (pass > 0) rates.push_back(static_cast<double>(n) / seconds);
       progress.advance();
     }
@@ -204,13 +200,13 @@ class Benchmark {
 }  // namespace
 
 double time_first_token(const runnel_model* model, const runnel_config* config) {
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   const Session session = open_session(model, config);
   const std::int64_t bos = runnel_model_fact(model, RUNNEL_TOKEN_BOS);
   std::int32_t token = bos >= 0 ? static_cast<std::int32_t>(bos) : 0;
   feed(session.get(), &token, 1);
   check(runnel_session_sample(session.get(), &token));
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return watch.seconds();
 }
 
 Json measure(const runnel_model* model, const SettingOptions& settings, const BenchPlan& plan) {
@@ -224,12 +220,6 @@ std::string weight_type(const runnel_model* model) {
   const auto most = std::max_element(bytes.begin(), bytes.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == bytes.end() ? "" : most->first;
-}
-
-std::int64_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
 }  // namespace cli

@@ -27,6 +27,4 @@ Json measure(const runnel_model* model, const SettingOptions& settings, const Be
 // The type of most of the weights: "F16", "Q8_0"...
 std::string weight_type(const runnel_model* model);
 
-std::int64_t peak_memory_bytes();  // of this process, resident
-
 }  // namespace cli

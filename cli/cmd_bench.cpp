@@ -1,15 +1,16 @@
 // runnel bench: how fast a model runs here, and how fast it could at best.
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "bench_run.h"
 #include "commands.h"
 #include "console.h"
 #include "errors.h"
+#include "memory.h"
 #include "model_path.h"
 #include "session_notes.h"
 #include "settings.h"
+#include "stopwatch.h"
 #include "synthetic.h"
 
 namespace cli {
@@ -28,6 +29,7 @@ struct BenchOptions {
   std::string model;
   SyntheticOptions synthetic;
   BenchPlan plan;
+  CLI::Option* prompt_option = nullptr;
   bool json = false;
   SettingOptions settings;
 };
@@ -40,21 +42,38 @@ struct Opened {
 };
 
 Opened open_and_time(const BenchOptions& options, const runnel_config* config) {
-  using Clock = std::chrono::steady_clock;
   const bool synthetic = was_given(options.synthetic.shape_option);
   const std::string path = synthetic ? "" : model_or_bundled(options.model);
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   Model model = synthetic ? make_model(options.synthetic, config) : open_model(path, config);
-  const double load_s = std::chrono::duration<double>(Clock::now() - start).count();
+  const double load_s = watch.seconds();
   const double first_token_s = time_first_token(model.get(), config) + (synthetic ? 0.0 : load_s);
   return {std::move(model), synthetic ? options.synthetic.shape : path, load_s, first_token_s};
 }
 
 void check_depth(const BenchPlan& plan, const runnel_config* config) {
+  if (plan.depth == 0) return;
+  if (plan.n_decode == 0) throw UsageError("--depth is a window to decode with, and -n 0 decodes nothing");
   const std::int64_t n_sinks = n_sinks_of(config);
-  if (plan.depth == 0 || plan.depth > n_sinks) return;
+  if (plan.depth > n_sinks) return;
   throw UsageError("--depth: expected more than the " + counted(n_sinks, "sink") + ", got " +
                    std::to_string(plan.depth));
+}
+
+// What a model with learned positions can see at once.
+void fit_to_positions(const BenchOptions& options, const runnel_model* model, BenchPlan& plan) {
+  const std::int64_t most = most_seen(model),
+                     most_behind_sinks = most - n_sinks_of(options.settings.config().get());
+  if (!was_given(options.prompt_option)) plan.n_prompt = std::min(plan.n_prompt, most_behind_sinks);
+  const auto expect = [&](const char* name, std::int64_t value, std::int64_t limit) {
+    if (value > limit)
+      throw UsageError(std::string(name) + ": expected " + std::to_string(limit) +
+                       " at most, for the model has learned positions for " + counted(most, "token") +
+                       ", got " + std::to_string(value));
+  };
+  expect("-p", plan.n_prompt, most_behind_sinks);
+  expect("-n", plan.n_decode, most_behind_sinks - 1);
+  expect("--depth", plan.depth, most);
 }
 
 Json bench_report(const BenchOptions& options) {
@@ -64,6 +83,8 @@ Json bench_report(const BenchOptions& options) {
   note_threads(*std::max_element(options.plan.threads.begin(), options.plan.threads.end()));
   const Opened opened = open_and_time(options, config.get());
   const runnel_model* model = opened.model.get();
+  BenchPlan plan = options.plan;
+  fit_to_positions(options, model, plan);
   Json report = {{"version", runnel_version()},
                  {"isa", isa_name(runnel_config_get(config.get(), "isa"))},
                  {"blas_core", runnel_blas_core()},
@@ -78,8 +99,8 @@ Json bench_report(const BenchOptions& options) {
                  {"repeat", options.plan.n_repeat},
                  {"load_s", opened.load_s},
                  {"first_token_s", opened.first_token_s}};
-  report["runs"] = measure(model, options.settings, options.plan);
-  report["peak_memory_bytes"] = peak_memory_bytes();
+  report["runs"] = measure(model, options.settings, plan);
+  report["peak_memory_bytes"] = peak_resident_bytes();
   return report;
 }
 
@@ -143,9 +164,9 @@ void add_bench(CLI::App& app, Run& run) {
   need(options->synthetic.type_option, "--shape");
   need(options->synthetic.seed_option, "--shape");
   const auto add = [&](const char* names, std::int64_t& value, std::int64_t least, const std::string& help) {
-    add_count(command, names, value, least, 1 << 24, help + "; default " + std::to_string(value));
+    return add_count(command, names, value, least, 1 << 24, help + "; default " + std::to_string(value));
   };
-  add("-p,--n-prompt", plan.n_prompt, 0, "tokens of the prompt; 0: no such part");
+  options->prompt_option = add("-p,--n-prompt", plan.n_prompt, 0, "tokens of the prompt; 0: no such part");
   add("-n,--n-decode", plan.n_decode, 0, "tokens decoded one by one; 0: no such part");
   add("--depth", plan.depth, 0, "decode with a full window of so many tokens too");
   add("--repeat", plan.n_repeat, 1, "passes that count, of each part");

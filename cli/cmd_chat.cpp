@@ -76,7 +76,7 @@ std::pair<std::string, std::string> split_first_word(const std::string& text) {
 std::string file_name(std::string text) {
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
   const char* home = std::getenv("HOME");
-  if (home && text.rfind("~/", 0) == 0) text.replace(0, 1, home);
+  if (home && *home && text.rfind("~/", 0) == 0) text.replace(0, 1, home);
   return text;
 }
 
@@ -178,7 +178,10 @@ bool run_command(Conversation& chat, const std::string& line) {
   auto [name, argument] = split_first_word(line);
   argument.erase(argument.find_last_not_of(blanks) + 1);
   for (const ChatCommand& command : commands) {
-    if (name == command.name) return command.run(chat, argument);
+    if (name != command.name) continue;
+    if (!argument.empty() && *command.argument == '\0')
+      throw Failure(name + " takes nothing; a blank before it makes it a message");
+    return command.run(chat, argument);
   }
   throw Failure("there is no command " + name + "; /help lists them, a blank before it makes it a message");
 }

@@ -1,5 +1,6 @@
 // runnel generate: a prompt, and what the model makes of it.
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "commands.h"
@@ -10,6 +11,8 @@
 #include "json.h"
 #include "model_path.h"
 #include "options.h"
+#include "progress.h"
+#include "reading_bar.h"
 #include "session_notes.h"
 #include "settings.h"
 
@@ -49,10 +52,12 @@ std::string statistics(const runnel_session* session, runnel_finish finish) {
 
 // Tells what the window could not hold. A prompt that is to be refused then is given as a whole.
 void feed_prompt(runnel_session* session, const std::vector<std::int32_t>& tokens) {
-  if (std::string_view(runnel_session_get(session, "overflow")) == "error")
+  if (std::string_view(runnel_session_get(session, "overflow")) == "error") {
+    const ReadingBar bar(session);
     feed(session, tokens.data(), tokens.size());
-  else
+  } else {
     feed_with_progress(session, tokens, "prompt");
+  }
   note_unseen("prompt", runnel_session_stat(session, RUNNEL_STAT_EVICTED));
 }
 
@@ -98,9 +103,12 @@ int run_generate(GenerateOptions options) {
   feed_prompt(session.get(), tokens);
   if (!options.json) write_out(prompt);
   std::string text;
+  std::optional<Progress> progress;  // of text that nobody sees grow
+  if (options.json && options.n_tokens > 0) progress.emplace("generate", options.n_tokens, "tokens");
   const auto on_text = [&](std::string_view piece) {
     if (options.json) {
       text += piece;
+      if (progress) progress->update(runnel_session_stat(session.get(), RUNNEL_STAT_GENERATED_TOKENS));
     } else {
       write_model_text(piece);
     }
@@ -109,6 +117,7 @@ int run_generate(GenerateOptions options) {
   const runnel_finish finish = generating(on_text, [&](runnel_text_fn call, void* user, runnel_finish* how) {
     return runnel_session_generate(session.get(), options.n_tokens, call, user, how);
   });
+  progress.reset();
   if (options.json) {
     write_json(report(options, prompt, text, session.get(), finish));
   } else {

@@ -40,15 +40,17 @@ Json machine_report(const runnel_config* config) {
 
 // A tokenizer's file without weights opens too; what is wrong with any other file is told.
 Model open_any(const std::string& path, const runnel_config* config) {
-  runnel_model* model = nullptr;
-  if (runnel_model_open(path.c_str(), config, &model) == RUNNEL_OK) return Model(model);
-  const Failure first(runnel_last_error());
-  const Config vocabulary = new_config();
-  set_setting(vocabulary.get(), "vocab_only", "true");
-  const bool opened = runnel_model_open(path.c_str(), vocabulary.get(), &model) == RUNNEL_OK;
-  Model vocabulary_model(opened ? model : nullptr);
-  if (!opened || runnel_model_tensor_name(model, 0)) throw first;
-  return vocabulary_model;
+  try {
+    return open_model(path, config);
+  } catch (const Failure&) {
+    const Config vocabulary = new_config();
+    set_setting(vocabulary.get(), "vocab_only", "true");
+    runnel_model* model = nullptr;
+    const bool opened = runnel_model_open(path.c_str(), vocabulary.get(), &model) == RUNNEL_OK;
+    Model vocabulary_model(opened ? model : nullptr);
+    if (!opened || runnel_model_tensor_name(model, 0)) throw;
+    return vocabulary_model;
+  }
 }
 
 constexpr struct {

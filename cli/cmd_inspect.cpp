@@ -60,13 +60,6 @@ struct Result {
   std::vector<Outlier> massive, ffn;
 };
 
-// Nothing leaves it, but where there are fewer learned positions.
-std::int64_t window_of_all(const InspectOptions& options, const runnel_model* model, std::int64_t n_sinks) {
-  if (runnel_model_fact(model, RUNNEL_CAN_STREAM)) return options.max_tokens;
-  return std::clamp<std::int64_t>(runnel_model_fact(model, RUNNEL_N_CTX_TRAIN) - n_sinks, 1,
-                                  options.max_tokens);
-}
-
 Result inspect(const InspectOptions& options) {
   const Config config = options.settings.config();
   const bool has_text = options.text.given();
@@ -78,8 +71,11 @@ Result inspect(const InspectOptions& options) {
   if (result.tokens.size() > static_cast<std::size_t>(options.max_tokens))
     result.tokens.resize(static_cast<std::size_t>(options.max_tokens));
   const std::int64_t n_sinks = n_sinks_of(config.get());
-  if (!options.settings.given("window"))
-    set_setting(config.get(), "window", std::to_string(window_of_all(options, model, n_sinks)));
+  if (!options.settings.given("window")) {  // nothing leaves it, but where there are fewer learned positions
+    const auto n_tokens = static_cast<std::int64_t>(result.tokens.size());
+    const std::int64_t window = std::min(n_tokens, most_seen(model) - n_sinks);
+    set_setting(config.get(), "window", std::to_string(std::max<std::int64_t>(1, window)));
+  }
   if (n_sinks < 1) throw UsageError("--sinks: expected 1 or more, whose attention is to be shown, got 0");
   if (result.tokens.size() <= static_cast<std::size_t>(n_sinks)) {
     throw Failure("the text has " + counted(static_cast<std::int64_t>(result.tokens.size()), "token") +
@@ -92,7 +88,7 @@ Result inspect(const InspectOptions& options) {
   const StopSession stop_on_interrupt(session.get());
   result.inspection->watch(session.get());
   feed_with_progress(session.get(), result.tokens, "inspect");
-  result.inspection->check(path);
+  result.inspection->expect_numbers(path);
   result.massive = find_outliers(result.inspection->stream(), options.ratio);
   result.ffn = find_outliers(result.inspection->ffn_hidden(), options.ratio);
   return result;

@@ -9,6 +9,7 @@
 #include "model_path.h"
 #include "options.h"
 #include "output_file.h"
+#include "progress.h"
 
 namespace cli {
 namespace {
@@ -52,7 +53,11 @@ int run_logits(LogitsOptions options) {
   OutputFile out(options.out);
   const auto write_row = [&](const float* logits) { out.write(logits, n_vocab * sizeof *logits); };
   if (options.step) {
-    for (const std::int32_t token : tokens) feed(session.get(), &token, 1, write_row);
+    Progress progress("logits", static_cast<std::int64_t>(tokens.size()), "tokens");
+    for (const std::int32_t token : tokens) {
+      feed(session.get(), &token, 1, write_row);
+      progress.advance();
+    }
   } else {
     feed_with_progress(session.get(), tokens, "logits", write_row);
   }

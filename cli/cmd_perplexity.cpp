@@ -1,7 +1,6 @@
 // runnel perplexity: how well a model predicts a text, in independent chunks or in one pass through the
 // stream.
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "output_file.h"
 #include "session_notes.h"
 #include "settings.h"
+#include "stopwatch.h"
 #include "stream_comparison.h"
 #include "stream_reading.h"
 #include "tally.h"
@@ -177,14 +177,14 @@ struct Pass {
 };
 
 Pass timed_pass(const std::function<void()>& score) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   bool interrupted = false;
   try {
     score();
   } catch (const Interrupted&) {
     interrupted = true;
   }
-  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), interrupted};
+  return {watch.seconds(), interrupted};
 }
 
 // What it gives: in JSON after what is particular to the mode.
@@ -243,6 +243,14 @@ int run_chunks(const PerplexityOptions& options, const runnel_model* model, cons
                       {{"model", options.model}, {"mode", "chunks"}, {"chunk", options.n_chunk}});
 }
 
+void check_positions(const PerplexityOptions& options, const runnel_model* model) {
+  const std::int64_t most = most_seen(model);
+  if (options.is_stream() || options.n_chunk <= most) return;
+  throw UsageError("--chunk: expected " + std::to_string(most) +
+                   " tokens at most, for so many the model has learned positions, got " +
+                   std::to_string(options.n_chunk));
+}
+
 int run_perplexity(PerplexityOptions options) {
   check_modes(options);
   options.model = model_or_bundled(options.model);
@@ -255,6 +263,7 @@ int run_perplexity(PerplexityOptions options) {
   }
   const std::string text = options.text.read();
   const Model model = open_model(options.model, config.get());
+  check_positions(options, model.get());
   std::vector<std::int32_t> tokens = text_tokens(options, text, model.get());
   if (options.compare) return run_comparison(options, model.get(), std::move(tokens));
   if (options.stream) return run_stream(options, model.get(), config.get(), std::move(tokens));

@@ -1,5 +1,4 @@
 // runnel quantize: writes a model with its weights in another type.
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -10,6 +9,7 @@
 #include "options.h"
 #include "output_file.h"
 #include "progress.h"
+#include "stopwatch.h"
 
 namespace cli {
 namespace {
@@ -46,16 +46,15 @@ int run_quantize(const QuantizeOptions& options) {
   if (!options.calibrate.empty() && calibration.empty())
     throw Failure("the calibration text " + options.calibrate + " is empty");
   runnel_status status = RUNNEL_OK;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   {
     CallProgress progress("quantize");
     status = runnel_quantize(options.in.c_str(), options.out.c_str(), options.type.c_str(), config.get(),
                              calibration.data(), calibration.size(), CallProgress::call, &progress);
   }
   check(status);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   write_note(options.out + ": " + bytes_text(file_bytes(options.out)) + " of " + options.type + ", from " +
-             bytes_text(file_bytes(options.in)) + ", in " + fixed(seconds, 1) + " s");
+             bytes_text(file_bytes(options.in)) + ", in " + fixed(watch.seconds(), 1) + " s");
   return exit_ok;
 }
 

@@ -145,7 +145,7 @@ CLI::Validator whole_numbers(std::int32_t low, std::int32_t high) {
 // ---- options ----
 
 CLI::Option* add_flag(CLI::App& command, const std::string& names, bool& value, const std::string& help) {
-  return command.add_flag(names, value, help);
+  return command.add_flag(names, value, help)->disable_flag_override();
 }
 
 CLI::Option* add_text(CLI::App& command, const std::string& names, std::string& value, const char* type,
@@ -230,7 +230,7 @@ CLI::Option* add_truth(CLI::App& command, const std::string& names, Store store,
 
 CLI::Option* add_action(CLI::App& command, const std::string& names, std::function<void()> action,
                         const std::string& help) {
-  return command.add_flag_callback(names, std::move(action), help);
+  return command.add_flag_callback(names, std::move(action), help)->disable_flag_override();
 }
 
 // ---- what goes with what ----

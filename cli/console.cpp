@@ -101,6 +101,36 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
+namespace {
+
+// Bytes of the character that the text begins with; 0 where it begins with none (RFC 3629, section 4).
+std::size_t character_size(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead < 0xc2 || lead > 0xf4) return 0;
+  const std::size_t size = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  if (text.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool is_overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
+  const bool is_surrogate = lead == 0xed && byte(1) >= 0xa0;
+  const bool is_beyond = lead == 0xf4 && byte(1) >= 0x90;
+  return is_overlong || is_surrogate || is_beyond ? 0 : size;
+}
+
+}  // namespace
+
+std::string valid_utf8(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    valid += size == 0 ? "\xEF\xBF\xBD" : text.substr(0, size);
+    text.remove_prefix(std::max<std::size_t>(1, size));
+  }
+  return valid;
+}
+
 Style error_style() {
   static const bool styled = [] {
     const char* no_color = std::getenv("NO_COLOR");

@@ -38,6 +38,9 @@ void write_error(std::string_view message);  // "runnel: " and one line
 // The same text on one line, without control characters.
 std::string one_line(std::string_view text);
 
+// Each byte that is no part of a character in UTF-8 becomes U+FFFD.
+std::string valid_utf8(std::string_view text);
+
 // "\x1b[...m" sequences, empty where standard error is no terminal or NO_COLOR is set.
 struct Style {
   const char* dim;

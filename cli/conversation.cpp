@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -11,7 +10,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "output_file.h"
-#include "progress.h"
+#include "reading_bar.h"
 #include "session_notes.h"
 #include "settings.h"
 
@@ -46,28 +45,6 @@ bool holds_something_else(const std::string& path) {
   std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
   return begin != session_magic;
 }
-
-// A bar while the session reads, gone when it has read, before the answer begins.
-class ReadingBar {
- public:
-  explicit ReadingBar(runnel_session* session) : session_(session) {
-    check(runnel_session_on_progress(session, hear, this));
-  }
-  ~ReadingBar() { (void)runnel_session_on_progress(session_, nullptr, nullptr); }
-  ReadingBar(const ReadingBar&) = delete;
-  ReadingBar& operator=(const ReadingBar&) = delete;
-
- private:
-  static int hear(void* user, double fraction) {
-    std::optional<FractionProgress>& bar = static_cast<ReadingBar*>(user)->bar_;
-    if (bar) bar->update(fraction);
-    if (fraction >= 1.0) bar.reset();
-    return 0;
-  }
-
-  runnel_session* session_;
-  std::optional<FractionProgress> bar_{"reading"};
-};
 
 }  // namespace
 
@@ -210,6 +187,7 @@ void Conversation::open_session_file() {
 
 void Conversation::set(const std::string& name, const std::string& value) {
   check(runnel_session_set(session_.get(), name.c_str(), value.c_str()));
+  if (name == "threads") note_threads(std::stoll(setting(name)));
 }
 
 std::string Conversation::setting(const std::string& name) const {

@@ -91,10 +91,10 @@ void Inspection::watch(runnel_session* session) {
     static_cast<Inspection*>(user)->see_mass(static_cast<std::size_t>(layer), static_cast<std::size_t>(head),
                                              static_cast<std::size_t>(position), mass);
   };
-  if (runnel_session_observe(session, on_row, on_mass, this) != RUNNEL_OK) throw Failure(runnel_last_error());
+  check(runnel_session_observe(session, on_row, on_mass, this));
 }
 
-void Inspection::check(const std::string& path) const {
+void Inspection::expect_numbers(const std::string& path) const {
   if (problem_) std::rethrow_exception(problem_);
   if (!damage_.empty())
     throw Failure(path + ": " + damage_ +

@@ -57,7 +57,7 @@ class Inspection {
   // Watches the session from here on. The inspection must outlive its watching.
   void watch(runnel_session* session);
   // Throws what went wrong while it watched: memory ran out, or the model's results are no numbers.
-  void check(const std::string& path) const;
+  void expect_numbers(const std::string& path) const;
 
   const PeakMap& stream() const { return stream_; }
   const PeakMap& ffn_hidden() const { return ffn_hidden_; }

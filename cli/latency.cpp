@@ -1,7 +1,5 @@
 #include "latency.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -27,22 +25,7 @@ double bin_end(std::size_t bin) {
 
 constexpr std::uint64_t longest = (std::uint64_t{1} << longest_bits) - 1;
 
-std::int64_t now_ns(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-Elapsed now() { return {now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_PROCESS_CPUTIME_ID)}; }
-
 }  // namespace
-
-Stopwatch::Stopwatch() : start_(now()) {}
-
-Elapsed Stopwatch::elapsed() const {
-  const Elapsed end = now();
-  return {end.ns - start_.ns, end.cpu_ns - start_.cpu_ns};
-}
 
 Latency::Latency() : counts_(bin_of(longest) + 1) {}
 

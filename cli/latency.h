@@ -5,22 +5,9 @@
 #include <vector>
 
 #include "json.h"
+#include "stopwatch.h"
 
 namespace cli {
-
-struct Elapsed {
-  std::int64_t ns;
-  std::int64_t cpu_ns;  // of all threads of the process; on a busy machine less depends on who else runs
-};
-
-class Stopwatch {
- public:
-  Stopwatch();
-  Elapsed elapsed() const;  // since it was made
-
- private:
-  Elapsed start_;
-};
 
 // A histogram whose bins are as wide as 1/256 of the times they hold, up to 18 minutes.
 class Latency {

@@ -1,6 +1,7 @@
 #include "library.h"
 
 #include <exception>
+#include <limits>
 
 #include "errors.h"
 #include "interrupt.h"
@@ -76,6 +77,11 @@ std::string token_text(const runnel_model* model, std::int32_t token) {
 }
 
 std::string isa_name(const std::string& setting) { return setting.empty() ? runnel_isa() : setting; }
+
+std::int64_t most_seen(const runnel_model* model) {
+  if (runnel_model_fact(model, RUNNEL_CAN_STREAM) != 0) return std::numeric_limits<std::int64_t>::max();
+  return runnel_model_fact(model, RUNNEL_N_CTX_TRAIN);
+}
 
 std::size_t vocabulary_size(const runnel_model* model) {
   return static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_VOCAB));

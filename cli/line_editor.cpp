@@ -1,5 +1,7 @@
 #include "line_editor.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -7,6 +9,7 @@
 #include <cstdlib>
 #include <cwchar>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -21,6 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int history_size = 1000;  // lines
+
+struct FileClose {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
 
 // Where the history is kept, its folder made; empty when there is no such place.
 std::string history_path() {
@@ -37,6 +44,20 @@ std::string history_path() {
   std::error_code error;
   fs::create_directories(folder, error);
   return error ? std::string() : (folder / "history").string();
+}
+
+// One line to the file's end, where other chats put theirs. libedit writes whole histories: here one of its
+// own.
+void append_to_history(const std::string& path, const std::string& line) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const std::unique_ptr<std::FILE, FileClose> file(descriptor >= 0 ? fdopen(descriptor, "a") : nullptr);
+  const std::unique_ptr<History, void (*)(History*)> lines(history_init(), history_end);
+  if (!file || !lines) return;
+  std::fseek(file.get(), 0, SEEK_END);  // only an empty file gets libedit's first line
+  HistEvent event;
+  history(lines.get(), &event, H_SETSIZE, 1);
+  history(lines.get(), &event, H_ENTER, line.c_str());
+  history(lines.get(), &event, H_SAVE_FP, file.get());
 }
 
 }  // namespace
@@ -75,7 +96,10 @@ LineEditor::LineEditor(std::string prompt, std::vector<std::string> completions)
   HistEvent event;
   history(history_.get(), &event, H_SETSIZE, history_size);
   history(history_.get(), &event, H_SETUNIQUE, 1);
-  if (!history_path_.empty()) history(history_.get(), &event, H_LOAD, history_path_.c_str());
+  if (!history_path_.empty()) {
+    const int n_lines = history(history_.get(), &event, H_LOAD, history_path_.c_str());
+    if (n_lines > 2 * history_size) history(history_.get(), &event, H_SAVE, history_path_.c_str());
+  }
 
   EditLine* editor = editor_.get();
   el_set(editor, EL_CLIENTDATA, this);
@@ -142,7 +166,7 @@ LineEditor::Event LineEditor::read_one(std::string& line) {
 void LineEditor::remember(const std::string& line) {
   HistEvent event;
   history(history_.get(), &event, H_ENTER, line.c_str());
-  if (!history_path_.empty()) history(history_.get(), &event, H_SAVE, history_path_.c_str());
+  if (!history_path_.empty()) append_to_history(history_path_, line);
 }
 
 char* LineEditor::prompt(EditLine* editor) {

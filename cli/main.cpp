@@ -85,6 +85,15 @@ std::string reworded(const CLI::ParseError& error, std::string_view theirs, std:
   return message.replace(message.find(theirs), theirs.size(), ours);
 }
 
+// An option without its value, a flag with one: "--seed: 1 required N missing" in CLI11's words, "json was
+// given a disallowed flag override".
+std::string misused(const CLI::ArgumentMismatch& error) {
+  const std::string message = error.what();
+  const std::string name = message.substr(0, message.find_first_of(": "));
+  if (message.find("flag override") != std::string::npos) return "--" + name + " takes no value";
+  return name + " needs a value";
+}
+
 int run(int argc, char** argv) {
   CLI::App app("runnel: language models on the CPU, as a stream that never ends", "runnel");
   cli::set_help_style(app);
@@ -122,6 +131,8 @@ int run(int argc, char** argv) {
     return report_usage(app, reworded(error, " excludes ", " and ") + " do not go together");
   } catch (const CLI::RequiresError& error) {
     return report_usage(app, reworded(error, " requires ", " goes only with "));
+  } catch (const CLI::ArgumentMismatch& error) {
+    return report_usage(app, misused(error));
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error.what());
   } catch (const cli::UsageError& error) {

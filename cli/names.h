@@ -21,11 +21,10 @@ inline std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// "1,2,3" in its three pieces. Never none: that of an empty text is empty. Nothing after the last separator
-// is no piece.
+// "1,2,3" in its three pieces: one more than there are separators.
 inline std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> pieces;
-  for (std::size_t start = 0; pieces.empty() || start < text.size();) {
+  for (std::size_t start = 0; start <= text.size();) {
     const std::size_t end = std::min(text.find(separator, start), text.size());
     pieces.push_back(text.substr(start, end - start));
     start = end + 1;

@@ -98,10 +98,13 @@ void write_file(const std::string& path, std::string_view content) {
 }
 
 void refuse_same_file(const std::string& written, const std::string& other, const char* what_the_other_is) {
+  if (written.empty() || other.empty()) return;
   std::error_code none_yet;
-  const bool same =
-      !written.empty() && !other.empty() && (written == other || fs::equivalent(written, other, none_yet));
-  if (same) throw UsageError(written + ": is the " + what_the_other_is + " too; name another file");
+  const auto whole = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path, none_yet), none_yet);
+  };
+  if (fs::equivalent(written, other, none_yet) || whole(written) == whole(other))
+    throw UsageError(written + ": is the " + what_the_other_is + " too; name another file");
 }
 
 }  // namespace cli

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "console.h"
+
 namespace cli {
 namespace {
 
@@ -17,15 +19,12 @@ std::string number(double value) {
   return text.data();
 }
 
-std::string coordinate(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", value);
-  return text.data();
-}
+std::string coordinate(double value) { return fixed(value, 1); }
 
+// XML takes neither control characters nor bytes that are no UTF-8, as tokens and names of files can be.
 std::string escaped(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : one_line(valid_utf8(text))) {
     if (c == '<')
       out.append("&lt;");
     else if (c == '>')

@@ -1,12 +1,9 @@
 #include "tally.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <memory>
 
 #include "console.h"
+#include "memory.h"
 
 namespace cli {
 namespace {
@@ -14,14 +11,6 @@ namespace {
 std::string microseconds(double us) { return us < 1000 ? fixed(us, 1) + " us" : fixed(us / 1000, 2) + " ms"; }
 
 }  // namespace
-
-std::int64_t resident_bytes() {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/statm", "r"),
-                                                             std::fclose);
-  long long n_pages = 0;
-  if (!file || std::fscanf(file.get(), "%*s %lld", &n_pages) != 1) return 0;
-  return n_pages * sysconf(_SC_PAGESIZE);
-}
 
 Tally::Tally(std::int64_t n_tokens, std::int64_t n_buckets, std::int64_t n_text)
     : n_tokens_(n_tokens),

@@ -63,7 +63,4 @@ class Tally {
   std::int64_t end_bytes_ = 0;
 };
 
-// Bytes of memory this process holds; 0 where the system does not tell.
-std::int64_t resident_bytes();
-
 }  // namespace cli

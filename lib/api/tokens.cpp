@@ -6,7 +6,7 @@ using namespace runnel;
 
 Result<const Tokenizer*> runnel::tokenizer_of(const Model& model) {
   if (const Tokenizer* tokenizer = model.tokenizer()) return tokenizer;
-  return error(RUNNEL_UNSUPPORTED, "%s: the file holds no tokenizer; give token ids instead of text",
+  return error(RUNNEL_UNSUPPORTED, "%s: the file holds no tokenizer: its model reads token ids, not text",
                model.file().name().c_str());
 }
 

@@ -124,7 +124,7 @@ Result<void> Session::restart(std::int64_t n_prefix) {
 Result<void> Session::set(std::string_view name, std::string_view value) {
   const SettingInfo* info = find_setting(name);
   if (info && info->scope < SettingScope::running)
-    return error(RUNNEL_BAD_ARGUMENT, "%s: cannot be changed on a running session",
+    return error(RUNNEL_BAD_ARGUMENT, "%s: cannot be changed on a running session, only chosen when it is opened",
                  printable(name, 60).c_str());
   Settings changed = settings_;
   RUNNEL_TRY(changed.set(name, value));

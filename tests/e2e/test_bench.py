@@ -108,6 +108,19 @@ class Bench(e2e.TestCase):
         report = json.loads(self.succeed("bench", "--shape", SHAPE, "-p", "0", "-n", "0", "--json").out)
         self.assertGreater(report["runs"][0]["read_bytes_per_s"], 0.0)
 
+    def test_memory_is_its_own(self):
+        held = bytes(2**28)  # of whoever starts it
+        report = self.bench("--shape", SHAPE)
+        self.assertLess(report["peak_memory_bytes"], len(held) // 2)
+        self.assertGreater(report["peak_memory_bytes"], report["weight_bytes"])
+
+    def test_learned_positions(self):
+        model = e2e.shared("golden/gpt2-dense.gguf")  # 128 of them, of which 4 are sinks
+        report = json.loads(self.succeed("bench", model, "-n", 2, "--repeat", 1, "--json").out)
+        self.check_speed(report["runs"][0]["prefill"], 124)
+        for option, most in (("-p", 124), ("-n", 123), ("--depth", 128)):
+            self.fail_cleanly("bench", model, option, most + 1, code=2, naming=f"{option}: expected {most} at most")
+
     def test_for_people(self):
         text = self.succeed("bench", "--shape", SHAPE, "--depth", "40", "--isa", "scalar", *QUICK).out.decode()
         for word in (SHAPE, "F16", "prompt of 16", "decode at 40", "f32 multiply-adds", "read bandwidth", "GB/s"):
@@ -120,12 +133,13 @@ class Bench(e2e.TestCase):
         for flag in ("-p", "-n", "--depth"):
             for number in ("-1", "1.5", "abc", "99999999999999999999", "1e9", ""):
                 bad("--shape", SHAPE, flag, number, naming=flag)
-        for threads in ("0", "-1", "1,x", "1,,2", "99999999999", "", ","):
+        for threads in ("0", "-1", "1,x", "1,,2", "1,", "99999999999", "", ","):
             bad("--shape", SHAPE, "-t", threads, naming="--threads")
         bad("--shape", SHAPE, "--repeat", "0", naming="--repeat")
         bad("--shape", "abacus", naming="tinyllama-1.1b")
         bad("--shape", SHAPE, "--type", "i32", naming="q8_0")
         bad("--shape", SHAPE, "--depth", "4", naming="--depth")
+        bad("--shape", SHAPE, "--depth", "40", "-n", "0", naming="--depth")
         bad("--shape", SHAPE, "--isa", "abacus", naming="--isa")
         bad("--shape", SHAPE, "--cache", "f12", naming="--cache")
         bad("--shape", SHAPE, e2e.DEMO, naming="MODEL")

@@ -71,6 +71,13 @@ class ExitCodes(e2e.TestCase):
         self.usage("perplexity", e2e.DEMO, "--every", "2", naming="--every goes only with --compare")
         self.usage("bench", e2e.DEMO, "--type", "f16", naming="--type goes only with --shape")
 
+    def test_values_that_are_missing_or_too_many(self):
+        self.usage("chat", "-n", naming="--n-tokens needs a value")
+        self.usage("generate", "-p", naming="--prompt needs a value")
+        for value in ("banana", "2", "no"):
+            self.usage("info", f"--json={value}", naming="--json takes no value")
+        self.usage("generate", "-p", "x", "--greedy=no", naming="--greedy takes no value")
+
     def test_of_an_option_given_twice_the_last_counts(self):
         prompt = ("generate", e2e.DEMO, "--greedy", "-t", "1", "-q")
         once = self.succeed(*prompt, "-p", "Hello", "-n", "3").out
@@ -82,6 +89,9 @@ class ExitCodes(e2e.TestCase):
         self.assertEqual(few, "")
         self.assertIn("[1,000 threads on ", many)
         self.assertIn("[256 threads on ", self.succeed("bench", e2e.DEMO, "-p", 0, "-n", 0, "-t", "1,256").err)
+
+    def test_lists_end_with_a_number(self):
+        self.usage("logits", e2e.DEMO, "--tokens", "1,2,", "--out", self.folder / "out", naming="token 3 of the list")
 
     def test_files_and_texts(self):
         out, missing = self.folder / "no" / "out", self.folder / "missing.gguf"

@@ -39,6 +39,11 @@ class OutputFiles(e2e.TestCase):
         path = self.folder / "talk"
         self.fail_cleanly("chat", "--session", path, "--transcript", path, code=2, naming="session")
         self.assertFalse(path.exists())
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        for session, transcript in (("talk", "./talk"), ("no/../talk", "talk"), (path, "talk")):
+            self.fail_cleanly("chat", "--session", session, "--transcript", transcript, code=2, naming="session")
+        self.assertEqual(os.listdir(), [])
 
     def test_a_dash_is_no_file(self):
         self.addCleanup(os.chdir, os.getcwd())

@@ -609,6 +609,26 @@ class TerminalChat(e2e.TestCase):
         self.leave(terminal)
         self.assertIn("/stats", (self.folder / "runnel" / "history").read_text())
 
+    def test_chats_side_by_side_keep_the_history_of_both(self):
+        terminals = [self.start("--greedy") for _ in range(2)]
+        for terminal, line in zip(terminals * 2, ("/stats", "/undo", "/set seed", "/help")):
+            terminal.type(line + "\n")
+            terminal.expect(PROMPT)
+        for terminal in terminals:
+            self.leave(terminal)
+        history = (self.folder / "runnel" / "history").read_text().splitlines()
+        self.assertEqual(history[1:], ["/stats", "/undo", "/set\\040seed", "/help"])
+
+    def test_a_command_that_takes_nothing_gets_nothing(self):
+        terminal = self.start("--greedy")
+        terminal.type("/quit smoking\n")
+        terminal.expect("/quit takes nothing")
+        terminal.expect(PROMPT)
+        terminal.type("/set threads 1000\n")
+        terminal.expect("[1,000 threads on ")
+        terminal.expect(PROMPT)
+        self.leave(terminal)
+
     def test_what_to_do_is_told_where_only_the_input_is_a_terminal(self):
         terminal, input_end = pty.openpty()
         self.addCleanup(os.close, terminal)
