@@ -7,6 +7,7 @@
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 
@@ -26,4 +27,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # as with `head`: what reads it has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
