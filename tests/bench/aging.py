@@ -10,46 +10,16 @@ nothing: what its slowest calls take on top is the machine's own. Exit status 1:
 """
 
 import argparse
-import ctypes
 import pathlib
 import statistics
 import sys
 import time
 import zlib
 
-from side_by_side import machine, tokens_for
+from common import DEMO, Library, Session, machine, tokens_for
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_SLOWER = 0.02
 MOST_TAIL = 2.0  # medians
-
-
-class Library:
-    def __init__(self, path):
-        self.lib = ctypes.CDLL(str(path))
-        self.lib.runnel_last_error.restype = ctypes.c_char_p
-        self.lib.runnel_model_fact.restype = ctypes.c_int64
-
-    def __call__(self, name, *arguments):
-        if getattr(self.lib, name)(*arguments) != 0:
-            sys.exit(self.lib.runnel_last_error().decode())
-
-    def config(self, settings):
-        config = ctypes.c_void_p()
-        self("runnel_config_new", ctypes.byref(config))
-        for name, value in settings.items():
-            self("runnel_config_set", config, name.encode(), str(value).encode())
-        return config
-
-
-class Session:
-    def __init__(self, library, model, config):
-        self.library, self.handle = library, ctypes.c_void_p()
-        library("runnel_session_open", model, config, ctypes.byref(self.handle))
-
-    def feed(self, tokens, begin, n):
-        at = ctypes.byref(tokens, begin * 4)
-        self.library("runnel_session_feed", self.handle, at, ctypes.c_size_t(n), None, None)
 
 
 def timed(call):
@@ -93,7 +63,7 @@ def in_turns(old, new, tokens, n):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default="build", help="runnel's build directory")
-    parser.add_argument("--model", default=str(ROOT / "cli" / "demo" / "runnel-demo-f16.gguf"))
+    parser.add_argument("--model", default=str(DEMO))
     parser.add_argument("--tokens", type=int, default=4_000_000, help="that the old session has read")
     parser.add_argument("--turns", type=int, default=50_000, help="tokens that are timed, of each")
     parser.add_argument("--window", type=int, default=252)
@@ -101,18 +71,15 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
 
-    library = Library(options.build / "lib" / "librunnel.so")
-    model = ctypes.c_void_p()
-    library("runnel_model_open", options.model.encode(), None, ctypes.byref(model))
-    n_vocab = library.lib.runnel_model_fact(model, 0)
+    library = Library(options.build)
+    model, n_vocab = library.model(options.model)
     n_fed = max(4096, 2 * options.window)  # at a time
-    tokens = (ctypes.c_int32 * n_fed)(*tokens_for(n_fed, n_vocab))
+    tokens = tokens_for(n_fed, n_vocab)
     print(f"{pathlib.Path(options.model).name}, 4 + {options.window} tokens, {options.threads} thread(s); {machine()}")
     ok = True
     for cache in options.cache:
-        config = library.config(
-            {"sinks": 4, "window": options.window, "cache": cache, "threads": options.threads})
-        old, new = Session(library, model, config), Session(library, model, config)
+        settings = {"sinks": 4, "window": options.window, "cache": cache, "threads": options.threads}
+        old, new = Session(library, model, **settings), Session(library, model, **settings)
         for _ in range(max(1, options.tokens // len(tokens))):
             old.feed(tokens, 0, len(tokens))
         new.feed(tokens, 0, 2 * options.window)

@@ -23,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from common import ROOT
+
 BLOCK = 32  # inputs
 LANES = 4
 # Multiply-adds of one instruction.

@@ -11,16 +11,19 @@ Tokens are those of the text that came out, tokenized again. Exit status 1: a sh
 
 import argparse
 import json
+import os
 import pathlib
 import signal
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-import repetition  # noqa: E402
+from common import DEMO, ROOT, RUNNEL
 
-QUESTION = "I want to book a table for two in San Jose."
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+os.environ.setdefault("RUNNEL", str(RUNNEL))  # e2e wants both
+os.environ.setdefault("RUNNEL_SOURCE_ROOT", str(ROOT))
+import repetition  # noqa: E402
+from e2e import QUESTION  # noqa: E402
 
 
 def chatted(options, settings):
@@ -52,8 +55,8 @@ def generated(options, settings):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runnel", default=str(ROOT / "build" / "runnel"))
-    parser.add_argument("--model", default=str(ROOT / "cli" / "demo" / "runnel-demo-f16.gguf"))
+    parser.add_argument("--runnel", default=str(RUNNEL))
+    parser.add_argument("--model", default=str(DEMO))
     parser.add_argument("-p", "--prompt", help="generate from here instead of chatting")
     parser.add_argument("--text", help="measure this file instead")
     parser.add_argument("--tokens", type=int, default=20000)

@@ -17,7 +17,7 @@ import pathlib
 import subprocess
 import sys
 
-from side_by_side import machine, note, table
+from common import machine, note, table
 
 FULL = {
     "shapes": ["smollm2-135m", "qwen2.5-0.5b", "tinyllama-1.1b", "llama-3.2-1b", "llama-3.2-3b"],

@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 
-from side_by_side import machine, table
+from common import machine, table
 
 NAMES = {
     "runnel": "runnel",

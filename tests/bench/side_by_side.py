@@ -15,13 +15,14 @@ import ctypes
 import json
 import os
 import pathlib
-import platform
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from common import Library, Session, machine, note, table, tokens_for
 
 PEER = "llama-cpp-python"
 BATCH = 512  # tokens the peer reads together
@@ -30,62 +31,35 @@ BATCH = 512  # tokens the peer reads together
 # ---- The contenders, each driven through its own C interface. Tokens are fed, not sampled, by both.
 
 
-def tokens_for(n, n_vocab):
-    return [(i * 7919 + 13) % n_vocab for i in range(n)]
-
-
 class Runnel:
     def __init__(self, options):
-        self.lib = lib = ctypes.CDLL(options["library"])
-        lib.runnel_last_error.restype = ctypes.c_char_p
-        lib.runnel_model_fact.restype = ctypes.c_int64
-        model = ctypes.c_void_p()
-        self.check(lib.runnel_model_open(options["model"].encode(), None, ctypes.byref(model)))
-        self.model, self.options = model, options
-        self.n_vocab = lib.runnel_model_fact(model, 0)
-        self.tokens = (ctypes.c_int32 * options["n_most"])(*tokens_for(options["n_most"], self.n_vocab))
+        self.library, self.options = Library(options["build"]), options
+        self.model, n_vocab = self.library.model(options["model"])
+        self.tokens = tokens_for(options["n_most"], n_vocab)
         self.open(max(options["n_prompt"], options["n_decode"] + 1))
 
-    def check(self, status):
-        if status != 0:
-            raise RuntimeError(self.lib.runnel_last_error().decode())
-
-    @contextlib.contextmanager
-    def config(self, **settings):
-        config = ctypes.c_void_p()
-        self.check(self.lib.runnel_config_new(ctypes.byref(config)))
-        for name, value in settings.items():
-            self.check(self.lib.runnel_config_set(config, name.encode(), str(value).encode()))
-        yield config
-        self.lib.runnel_config_free(config)
-
     def open(self, window):
-        self.session = ctypes.c_void_p()
-        with self.config(window=window, sinks=4, cache=self.options["cache"], isa=self.options["isa"]) as config:
-            self.check(self.lib.runnel_session_open(self.model, config, ctypes.byref(self.session)))
-
-    def feed(self, begin, n):
-        tokens = ctypes.cast(ctypes.byref(self.tokens, begin * 4), ctypes.c_void_p)
-        self.check(self.lib.runnel_session_feed(self.session, tokens, ctypes.c_size_t(n), None, None))
+        settings = {"cache": self.options["cache"], "isa": self.options["isa"]}
+        self.session = Session(self.library, self.model, window=window, sinks=4, **settings)
 
     def threads(self, n):
-        self.check(self.lib.runnel_session_set(self.session, b"threads", str(n).encode()))
+        self.session.set("threads", n)
 
     def clear(self):
-        self.check(self.lib.runnel_session_reset(self.session))
+        self.session.reset()
 
     def prompt(self, n):
-        self.feed(0, n)
+        self.session.feed(self.tokens, 0, n)
 
     def step(self, i):
-        self.feed(i, 1)
+        self.session.feed(self.tokens, i, 1)
 
     # A window of `depth` tokens, filled: from here on each token pushes one out.
     def fill(self, depth, threads):
-        self.lib.runnel_session_close(self.session)
+        self.session.close()
         self.open(depth - 4)
         self.threads(threads)
-        self.feed(0, depth)
+        self.prompt(depth)
 
     def rewind(self, depth):
         pass
@@ -104,8 +78,7 @@ class LlamaCpp:
         self.model = api.llama_model_load_from_file(options["model"].encode(), params)
         if not self.model:
             raise RuntimeError("cannot load " + options["model"])
-        self.n_vocab = api.llama_vocab_n_tokens(api.llama_model_get_vocab(self.model))
-        self.tokens = (ctypes.c_int32 * options["n_most"])(*tokens_for(options["n_most"], self.n_vocab))
+        self.tokens = tokens_for(options["n_most"], api.llama_vocab_n_tokens(api.llama_model_get_vocab(self.model)))
         params = api.llama_context_default_params()
         params.n_ctx = max(options["n_prompt"], options["n_decode"] + 1, options["depth"] + options["n_decode"])
         params.n_batch = params.n_ubatch = BATCH
@@ -255,10 +228,6 @@ def busy_programs(n):
 # ---- The comparison
 
 
-def note(text):
-    print(text, file=sys.stderr, flush=True)
-
-
 def install_peer(venv):
     """Builds the peer for this processor, once; the virtual environment's Python."""
     python = venv / "bin" / "python"
@@ -319,8 +288,7 @@ def contenders(options, python, model, folder):
         "n_most": max(options.prompt, options.decode, options.depth, 1),
         "threads": max(options.threads),
     }
-    library = str(options.build / "lib" / "librunnel.so")
-    runnel = dict(common, engine="runnel", library=library, model=str(model), isa=options.isa)
+    runnel = dict(common, engine="runnel", build=str(options.build), model=str(model), isa=options.isa)
     peer = dict(common, engine="llama.cpp", repack=not options.no_repack, model=str(model))
     chosen = [
         dict(runnel, name="runnel, f16 cache", cache="f16"),
@@ -370,13 +338,6 @@ def part_name(part, options):
     return {"prompt": f"prompt of {options.prompt}", "decode at depth": f"decode at {options.depth}"}.get(part, part)
 
 
-def table(rows):
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
-
-
 def tables(results, facts, names, options):
     """Rates and their spread; each of runnel's divided by each of the peer's; load time and memory."""
     ours = [name for name in names if name.startswith("runnel")]
@@ -396,16 +357,6 @@ def tables(results, facts, names, options):
     ):
         costs.append([label] + [f"{facts[name][key] * scale:.0f} {unit}" for name in names])
     return [rates, ratios, costs] if ours and peers else [rates, costs]
-
-
-def machine():
-    name = platform.processor() or platform.machine()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            name = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), name)
-    except OSError:
-        pass
-    return f"{name}, {os.cpu_count()} threads, {time.strftime('%Y-%m-%d')}"
 
 
 def at_least(least):

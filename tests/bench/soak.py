@@ -18,7 +18,8 @@ import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from common import DEMO, RUNNEL
+
 LAST = 10  # buckets that are held against the first pass
 
 
@@ -63,8 +64,8 @@ def first_and_last(report):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-f", "--file", required=True, help="the text")
-    parser.add_argument("--runnel", default=str(ROOT / "build" / "runnel"))
-    parser.add_argument("--model", default=str(ROOT / "cli" / "demo" / "runnel-demo-f16.gguf"))
+    parser.add_argument("--runnel", default=str(RUNNEL))
+    parser.add_argument("--model", default=str(DEMO))
     parser.add_argument("--tokens", type=int, default=4_000_000)
     parser.add_argument("--bucket", type=int, default=100_000, help="tokens")
     parser.add_argument("--max-text", type=int, default=0, help="use only so many tokens of the text")
