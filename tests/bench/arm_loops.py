@@ -4,7 +4,7 @@ the processor makes of them, and how many instructions a whole product executes.
 
     tests/bench/arm_loops.py                                  g++-aarch64-linux-gnu, llvm-mca
     tests/bench/arm_loops.py --rows i8mm --show prefill       the instructions themselves
-    tests/bench/arm_loops.py --executed                       the third table; qemu-user, some seconds for each line
+    tests/bench/arm_loops.py --executed                       the third table, too; qemu-user, some seconds for each line
     tests/bench/arm_loops.py --compiler clang++-14 --mca llvm-mca-19 --cpus neoverse-n1,neoverse-v1
 
 Kernels are compiled with the flags in simd/meson.build. The loops are those over whole blocks of 32 inputs: they are
@@ -202,7 +202,9 @@ class Core:
             sys.exit(f"{mca}: no scheduling model for {cpu}")
         # The names of a model's units begin with its own: a core that has no model is given another's.
         units = re.findall(r"^\[\d+(?:\.\d+)?\]\s+- (\w+)", text, re.M)
-        self.model = re.sub(r"(Unit|Pipe)$", "", os.path.commonprefix(units))
+        self.model = re.sub(r"^Cortex|(Unit|Pipe)$", "", os.path.commonprefix(units))
+        version = subprocess.run([mca, "--version"], capture_output=True, text=True, check=True).stdout
+        self.llvm = re.search(r"LLVM version (\d+)", version)[1]
 
     def run(self, instructions, iterations=1000):
         done = subprocess.run([*self.command, f"-iterations={iterations}"], input="\n".join(instructions) + "\n",
@@ -277,9 +279,10 @@ def print_cycles(found, cores):
             if ideal is None:
                 continue  # no such instruction there
             cycles = core.cycles([one.text for one in loop.body])
-            lines.append([loop.label(), f"{core.cpu} ({core.model})", f"{cycles:.1f}", f"{loop.macs / cycles:.1f}",
+            lines.append([loop.label(), f"{core.cpu} ({core.model})", core.llvm, f"{cycles:.1f}", f"{loop.macs / cycles:.1f}",
                           f"{loop.macs / ideal:.1f}", f"{100 * ideal / cycles:.0f} %", f"{100 * least / cycles:.0f} %"])
-    table(["loop", "core (model)", "cycles", "multiply-adds a cycle", "dots alone", "share", "share with conversions"], lines)
+    table(["loop", "core (model)", "LLVM", "cycles", "multiply-adds a cycle", "dots alone", "share",
+           "share with conversions"], lines)
 
 
 def newest_mca():
