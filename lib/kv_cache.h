@@ -129,7 +129,8 @@ class KvCache {
     std::vector<std::int64_t> layers;  // and of the oldest each layer still has: later with a native window
   };
   Held held() const;
-  // Of so many tokens behind the prefix: no native window is shorter.
+  // Whether the layer's native window, if it has one, is no shorter than this of the cache (tokens behind the
+  // prefix), so that it keeps all that the cache does.
   bool sees_whole_window(std::size_t layer, std::int64_t window) const;
   // Bytes of all keys and values of such tokens in this cache's types; UINT64_MAX where they are beyond that.
   std::uint64_t held_bytes(const Held& held) const;

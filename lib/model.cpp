@@ -41,7 +41,8 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
   if (settings.vocab_only) {
     if (!model->tokenizer_)
       return error(RUNNEL_UNSUPPORTED, "%s: the file holds no tokenizer (tokenizer.ggml.model is %s)",
-                   f.name().c_str(), f.find("tokenizer.ggml.model") ? "\"no_vocab\"" : "missing");
+                   f.name().c_str(),
+                   f.find("tokenizer.ggml.model") ? ("\"" + std::string(kind) + "\"").c_str() : "missing");
     return std::shared_ptr<const Model>(model);
   }
   const Family* family = find_family(model->architecture_);

@@ -6,6 +6,7 @@
 
 #include "lib/io/packed_file.h"
 #include "lib/rope_loader.h"
+#include "lib/text/number_text.h"
 #include "lib/text/printable.h"
 
 namespace runnel {
@@ -79,7 +80,9 @@ Result<void> ModelLoader::read_shape() {
     RUNNEL_TRY(read(shape_.n_expert_used, "expert_used_count", 1, n_expert));
     RUNNEL_TRY(read_or(shape_.n_ff, "expert_feed_forward_length", max_width, shape_.n_ff));
   }
-  RUNNEL_TRY(check_width("feed_forward_length", shape_.n_ff));
+  const bool has_expert_length = n_expert > 0 && file_.find(key("expert_feed_forward_length"));
+  RUNNEL_TRY(
+      check_width(has_expert_length ? "expert_feed_forward_length" : "feed_forward_length", shape_.n_ff));
   RUNNEL_TRY(check_width("attention.key_length", shape_.n_embd_q()));
   RUNNEL_TRY(check_width("attention.value_length", shape_.n_embd_attn()));
   if (model_.family_->window != WindowPattern::none) {
@@ -104,8 +107,8 @@ Result<void> ModelLoader::read_factors() {
   const auto read = [&](float& to, const char* name, double absent) -> Result<void> {
     RUNNEL_ASSIGN(const double value, file_.get_real(key(name), absent));
     if (!std::isfinite(value) || std::fabs(value) > 1e9)
-      return error(RUNNEL_BAD_FILE, "%s: %s is %g, expected a number of ordinary size", file_.name().c_str(),
-                   key(name).c_str(), value);
+      return error(RUNNEL_BAD_FILE, "%s: %s is %s, expected a number of ordinary size", file_.name().c_str(),
+                   key(name).c_str(), number_text(value).c_str());
     to = static_cast<float>(value);
     return {};
   };
@@ -274,7 +277,7 @@ Result<Linear> ModelLoader::matrix(const std::string& name, std::size_t n_rows, 
   Linear result;
   result.n_rows = n_rows;
   result.n_cols = n_cols;
-  if (model_.is_packed_ && has_packed(file_, name + ".weight")) {
+  if (has_packed(file_, name + ".weight")) {
     RUNNEL_ASSIGN(const PackedStack stack, packed(name, n_rows, n_cols));
     result.packed = stack.first;
   } else {
@@ -290,7 +293,7 @@ Result<std::vector<Linear>> ModelLoader::linears(const std::string& name, std::s
                                                  std::size_t n_cols) {
   PackedStack stack{};
   const GgufTensor* t = nullptr;
-  if (model_.is_packed_ && has_packed(file_, name + ".weight")) {
+  if (has_packed(file_, name + ".weight")) {
     RUNNEL_ASSIGN(stack, packed(name, n_rows, n_cols, n));
   } else {
     RUNNEL_ASSIGN(t, tensor(name + ".weight", {n_cols, n_rows, n}));
@@ -372,9 +375,6 @@ Result<const GgufTensor*> ModelLoader::tensor(const std::string& name,
   if (!t->type->holds_weights())
     return error(RUNNEL_BAD_FILE, "%s: tensor %s has type %s, which holds no weights", file_.name().c_str(),
                  name.c_str(), t->type->name);
-  if (!t->data)
-    return error(RUNNEL_BAD_FILE, "%s: tensor %s has no data in the file", file_.name().c_str(),
-                 name.c_str());
   return t;
 }
 

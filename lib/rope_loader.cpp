@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/text/number_text.h"
 #include "lib/text/printable.h"
 
 namespace runnel {
 
 Error RopeLoader::bad(const char* name, double value) const {
-  return error(RUNNEL_BAD_FILE, "%s: %s is %g, which no rotation can have", file_.name().c_str(),
-               key(name).c_str(), value);
+  return error(RUNNEL_BAD_FILE, "%s: %s is %s, which no rotation can have", file_.name().c_str(),
+               key(name).c_str(), number_text(value).c_str());
 }
 
 Result<RopeParams> RopeLoader::load(std::size_t n_ctx) {
@@ -49,9 +50,9 @@ Result<void> RopeLoader::check_window_base() const {
   if (shape_.native_window == 0) return {};
   RUNNEL_ASSIGN(const double base, file_.get_real(key("freq_base_swa"), params_.base));
   if (base == params_.base) return {};
-  return error(RUNNEL_UNSUPPORTED, "%s: %s is %g, but runnel rotates in all layers by %s, which is %g",
-               file_.name().c_str(), key("freq_base_swa").c_str(), base, key("freq_base").c_str(),
-               params_.base);
+  return error(RUNNEL_UNSUPPORTED, "%s: %s is %s, but runnel rotates in all layers by %s, which is %s",
+               file_.name().c_str(), key("freq_base_swa").c_str(), number_text(base).c_str(),
+               key("freq_base").c_str(), number_text(params_.base).c_str());
 }
 
 Result<void> RopeLoader::read_scaling() {
@@ -98,8 +99,8 @@ Result<void> RopeLoader::read_factors(const char* tensor_name) {
   params_.factors.assign(factors, factors + n);
   for (const float f : params_.factors)
     if (!std::isfinite(1.0f / f))
-      return error(RUNNEL_BAD_FILE, "%s: tensor %s divides a frequency by %g", file_.name().c_str(),
-                   tensor_name, static_cast<double>(f));
+      return error(RUNNEL_BAD_FILE, "%s: tensor %s divides a frequency by %s", file_.name().c_str(),
+                   tensor_name, number_text(f).c_str());
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "lib/chat/form.h"
+#include "lib/text/number_text.h"
 #include "lib/text/printable.h"
 #include "simd/kernels.h"
 
@@ -192,13 +193,6 @@ std::optional<float> parse_real(std::string_view text, float low, float high) {
   return *value + 0.0f;
 }
 
-// The shortest text that reads back as the same value.
-template <class T>
-std::string number_text(T value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
 // ---- set and get, one pair a kind ----
 
 Result<void> set(const Whole& kind, const SettingInfo& info, std::string_view text, Settings& out) {
@@ -294,12 +288,10 @@ Result<void> set(const KernelRow&, const SettingInfo& info, std::string_view tex
 std::string get(const KernelRow&, const Settings& in) { return in.isa; }
 
 Result<void> set(const Template&, const SettingInfo& info, std::string_view text, Settings& out) {
-  if (!text.empty() && !find_chat_form(text) && !recognise_chat_form(text)) {
-    std::string names;
-    for (std::size_t i = 0; i < n_chat_forms(); ++i) add_name(names, ", ", chat_form(i).name);
-    return bad(info, "the name of a chat form (" + names + ") or the text of a template of one of them",
+  if (!text.empty() && !find_chat_form(text) && !recognise_chat_form(text))
+    return bad(info,
+               "the name of a chat form (" + chat_form_names() + ") or the text of a template of one of them",
                text);
-  }
   out.chat_template = text;
   return {};
 }

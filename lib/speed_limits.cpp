@@ -55,7 +55,6 @@ std::span<const std::uint64_t> weight_words(const Model& model) {
   const std::vector<GgufTensor>& tensors = model.file().tensors();
   const std::byte *begin = nullptr, *end = nullptr;
   for (const GgufTensor& tensor : tensors) {
-    if (!tensor.data) continue;
     begin = begin ? std::min(begin, tensor.data) : tensor.data;
     end = end ? std::max(end, tensor.data + tensor.n_bytes) : tensor.data + tensor.n_bytes;
   }
@@ -124,7 +123,7 @@ std::uint64_t decode_bytes(const Model& model) {
   const bool tied = file.find_tensor("output.weight") == nullptr;
   std::uint64_t n_bytes = 0;
   for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.name == "position_embd.weight") continue;
+    if (tensor.name.starts_with("position_embd.")) continue;
     if (tensor.name.starts_with("token_embd.") && !tied) continue;
     const bool is_expert = shape.n_expert > 0 && tensor.name.find("_exps.") != std::string_view::npos;
     n_bytes += is_expert ? tensor.n_bytes / shape.n_expert * shape.n_expert_used : tensor.n_bytes;

@@ -109,7 +109,7 @@ void decode_row_i8(float* y, const PanelsI8& in, std::size_t row) noexcept;
 
 // ---- Activations.
 
-// An activation far above the rest of its row: taken out of the int8 row and carried as it is.
+// An outlier: an activation far above the rest of its row, taken out of the int8 row and carried as it is.
 struct CarriedEntry {
   std::uint32_t index;
   float value;

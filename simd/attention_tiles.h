@@ -21,7 +21,7 @@ constexpr size_t in_order_queries = 4;
 
 // How f32 and f16 numbers are cached. Keys in blocks: [dim, block_keys]; values: [n_k, dim].
 template <class Format>
-struct Cached {
+struct CachedFloats {
   using Element = typename Format::Element;
   static constexpr size_t together = 1;  // numbers of a key, or values, that lie side by side
 

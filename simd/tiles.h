@@ -26,6 +26,7 @@ inline void with_constant(size_t n, Work work) noexcept {
 }
 
 // work(rows, stride) for n_tok tokens and `whole` outputs: those of y, or a copy where it has n_rows only.
+// is_first: y holds no sums yet that the work adds to.
 template <size_t n_tok, size_t whole, class Work>
 inline void with_whole_rows(float* y, size_t y_stride, size_t n_rows, bool is_first, Work work) noexcept {
   float copy[n_tok][whole];

@@ -24,6 +24,7 @@ namespace {
 
 using F32 = xsimd::batch<float>;
 constexpr size_t lanes = F32::size;
+constexpr size_t panel_vecs = panel_rows / lanes;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 inline F32 load(const float* p) noexcept { return F32::load_unaligned(p); }

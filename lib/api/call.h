@@ -15,7 +15,19 @@
 #include "lib/result.h"
 #include "lib/session/session.h"
 #include "lib/settings.h"
+#include "lib/system/default_floats.h"
 #include "runnel/runnel.h"
+
+namespace runnel {
+
+// What goes on with a session. Its handle and that of its chat share it, for the two may be closed in any
+// order.
+struct SessionUse {
+  bool is_in_chat = false;
+  bool is_in_call = false;  // one with callbacks
+};
+
+}  // namespace runnel
 
 struct runnel_config {
   runnel::Settings settings;
@@ -26,22 +38,15 @@ struct runnel_model {
   std::shared_ptr<const runnel::Model> model;
 };
 
-// What goes on with a session. Its handle and that of its chat share it, for the two may be closed in any
-// order.
-struct SessionUse {
-  bool is_in_chat = false;
-  bool is_in_call = false;  // one with callbacks
-};
-
 struct runnel_session {
   std::unique_ptr<runnel::Session> session;
   mutable std::string text;  // of the last runnel_session_get
-  std::shared_ptr<SessionUse> use = std::make_shared<SessionUse>();
+  std::shared_ptr<runnel::SessionUse> use = std::make_shared<runnel::SessionUse>();
 };
 
 struct runnel_chat {
   runnel::Chat chat;
-  std::shared_ptr<SessionUse> use;
+  std::shared_ptr<runnel::SessionUse> use;
 };
 
 namespace runnel {
@@ -53,6 +58,7 @@ runnel_status fail(runnel_status status, const char* message) noexcept;
 // Runs what a call does and turns errors and exceptions into a status.
 template <class Work>
 runnel_status guard(Work&& work) noexcept {
+  const DefaultFloats floats;
   try {
     if (Result<void> result = work(); !result)
       return fail(result.error().status, result.error().message.c_str());

@@ -1,5 +1,6 @@
 // The C surface: conversations.
 #include "lib/api/call.h"
+#include "lib/chat/form.h"
 
 using namespace runnel;
 

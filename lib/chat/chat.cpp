@@ -31,8 +31,6 @@ void append(ChatPieces& to, const ChatPieces& pieces) { to.insert(to.end(), piec
 
 }  // namespace
 
-const char* chat_form_name(std::size_t i) { return i < n_chat_forms() ? chat_form(i).name : nullptr; }
-
 Result<Chat> Chat::open(Session& session, const Settings& settings) {
   const Model& model = session.model();
   const Tokenizer* tokenizer = model.tokenizer();

@@ -90,7 +90,4 @@ class Chat {
   Transcript transcript_;
 };
 
-// Names of the known forms; null past the end.
-const char* chat_form_name(std::size_t i);
-
 }  // namespace runnel

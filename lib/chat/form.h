@@ -36,6 +36,8 @@ struct ChatForm {
 std::size_t n_chat_forms();
 const ChatForm& chat_form(std::size_t i);
 const ChatForm* find_chat_form(std::string_view name);
+const char* chat_form_name(std::size_t i);  // null past the last
+std::string chat_form_names();              // "chatml, llama2...", for messages
 
 // The form of a template (Jinja source, as in tokenizer.chat_template); nullptr when it is none of those
 // known. It is told by the texts that the template writes; templates are not run.

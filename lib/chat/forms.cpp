@@ -259,4 +259,12 @@ const ChatForm* find_chat_form(std::string_view name) {
   return form == std::end(forms) ? nullptr : form;
 }
 
+const char* chat_form_name(std::size_t i) { return i < n_chat_forms() ? chat_form(i).name : nullptr; }
+
+std::string chat_form_names() {
+  std::string names;
+  for (const ChatForm& form : forms) names += (names.empty() ? "" : ", ") + std::string(form.name);
+  return names;
+}
+
 }  // namespace runnel

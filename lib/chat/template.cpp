@@ -38,13 +38,12 @@ bool looks_like_name(std::string_view choice) {
 }
 
 Error unknown(std::string_view choice) {
-  std::string names;
-  for (std::size_t i = 0; i < n_chat_forms(); ++i) names += (i ? ", " : "") + std::string(chat_form(i).name);
   const std::string what = looks_like_name(choice) && !choice.empty()
                                ? "there is no chat form \"" + printable(choice) + "\""
                            : choice.empty() ? "the model has no chat template"
                                             : "the model's chat template is of no form that is known";
-  return error(RUNNEL_UNSUPPORTED, "%s; set \"template\" to one of: %s", what.c_str(), names.c_str());
+  return error(RUNNEL_UNSUPPORTED, "%s; set \"template\" to one of: %s", what.c_str(),
+               chat_form_names().c_str());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <system_error>
@@ -78,6 +79,27 @@ bool keep_from_removal(int fd) {
   return ::fstat(fd, &status) != 0 || status.st_nlink > 0;
 }
 
+// What grows beyond the limit of the process (RLIMIT_FSIZE) is an error here and no signal, which would end
+// the process: it comes to the thread that writes, and is taken from it.
+class SizeSignalBlocked {
+ public:
+  SizeSignalBlocked() noexcept {
+    sigemptyset(&size_signal_);
+    sigaddset(&size_signal_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &size_signal_, &before_);
+  }
+  ~SizeSignalBlocked() {
+    const timespec at_once{};
+    if (sigismember(&before_, SIGXFSZ) == 0) sigtimedwait(&size_signal_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SizeSignalBlocked(const SizeSignalBlocked&) = delete;
+  SizeSignalBlocked& operator=(const SizeSignalBlocked&) = delete;
+
+ private:
+  sigset_t size_signal_{}, before_{};
+};
+
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, const std::vector<std::string>& inputs) {
@@ -119,6 +141,7 @@ Result<void> AtomicFile::open_partial(mode_t mode) {
 }
 
 Result<void> AtomicFile::write(std::span<const std::byte> bytes) {
+  const SizeSignalBlocked blocked;
   constexpr std::size_t max_chunk = std::size_t{1} << 30;  // the system takes at most 2 GiB at once
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), max_chunk));

@@ -21,9 +21,9 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 }
 
 std::string readable_types() {
-  constexpr std::uint32_t last_known_id = 64;
+  constexpr std::uint32_t end_of_ids = 64;
   std::string list;
-  for (std::uint32_t id = 0; id < last_known_id; ++id) {
+  for (std::uint32_t id = 0; id < end_of_ids; ++id) {
     if (const auto* info = quant::type_info(id); info && info->holds_weights())
       list += (list.empty() ? "" : ", ") + std::string(info->name);
   }
@@ -154,13 +154,13 @@ Result<void> GgufParser::read_header() {
   }
   if (bytes_.size() < header_bytes) return ends_early("a header", header_bytes);
   pos_ = 4;
-  RUNNEL_ASSIGN(file_.version_, read<std::uint32_t>("a version"));
-  if (file_.version_ != 0 && (file_.version_ & 0xffff) == 0) {
+  RUNNEL_ASSIGN(const auto version, read<std::uint32_t>("a version"));
+  if (version != 0 && (version & 0xffff) == 0) {
     return at(4, error(RUNNEL_UNSUPPORTED, "expected a little-endian file, found a big-endian one"));
   }
-  if (file_.version_ < 2 || file_.version_ > 3) {
-    return at(4, error(RUNNEL_UNSUPPORTED, "expected GGUF version 2 or 3, found %" PRIu32 "%s",
-                       file_.version_, file_.version_ == 1 ? ": convert the model again" : ""));
+  if (version < 2 || version > 3) {
+    return at(4, error(RUNNEL_UNSUPPORTED, "expected GGUF version 2 or 3, found %" PRIu32 "%s", version,
+                       version == 1 ? ": convert the model again" : ""));
   }
   RUNNEL_ASSIGN(n_tensors_, read<std::uint64_t>("a number of tensors"));
   RUNNEL_ASSIGN(n_metadata_, read<std::uint64_t>("a number of metadata entries"));

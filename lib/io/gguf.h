@@ -82,7 +82,6 @@ class GgufFile {
 
   const std::string& name() const { return name_; }
   std::uint64_t n_bytes() const { return bytes_.size(); }
-  std::uint32_t version() const { return version_; }      // 2 or 3
   std::uint64_t alignment() const { return alignment_; }  // of tensor data in the file, bytes
 
   const GgufValue* find(std::string_view key) const;           // null when absent
@@ -121,7 +120,6 @@ class GgufFile {
   std::string name_;
   MappedFile file_;  // owns the bytes of open(); empty after parse()
   std::span<const std::byte> bytes_;
-  std::uint32_t version_ = 0;
   std::uint64_t alignment_ = gguf_default_alignment;
   std::vector<std::pair<std::string_view, GgufValue>> metadata_;
   std::vector<GgufTensor> tensors_;

@@ -6,6 +6,7 @@
 
 #include "lib/io/gguf.h"
 #include "lib/io/little_endian.h"
+#include "lib/text/number_text.h"
 #include "lib/text/printable.h"
 
 namespace runnel {
@@ -80,12 +81,6 @@ void for_strings(const GgufValue& value, Visit visit) {
     if (!visit(text)) return;
     data += sizeof(std::uint64_t) + text.size();
   }
-}
-
-std::string number_text(double number, int digits) {
-  char text[40];
-  const auto end = std::to_chars(text, text + sizeof text, number, std::chars_format::general, digits).ptr;
-  return {text, end};
 }
 
 // The i-th element of any type but string.

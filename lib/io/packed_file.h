@@ -41,7 +41,7 @@ Result<bool> is_packed(const GgufFile& file);
 // Rows of token_embd.weight in a packed file.
 Result<std::size_t> packed_n_vocab(const GgufFile& file);
 
-// Whether the tensor is a packed matrix's codes, in a file that is_packed().
+// Whether the tensor is a packed matrix's codes. In a file that is not packed none is.
 bool has_packed(const GgufFile& file, std::string_view name);
 
 // Whether it is that, or the scales of one.

@@ -1,5 +1,5 @@
 // OpenBLAS, in builds that have it (-Dblas=enabled): blas.cpp is the only file that knows it. Own kernels are
-// faster where both were measured (tests/bench/README.md); a processor without a row of vector kernels is
+// faster where both were measured (tests/bench/results.md); a processor without a row of vector kernels is
 // where it may help.
 #pragma once
 #include <cstddef>

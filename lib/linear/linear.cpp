@@ -27,7 +27,7 @@ constexpr double max_pieces = 8;
 constexpr std::size_t max_times_read = 8;
 // Pieces are whole tiles: the most panels that any instruction set takes side by side. With one token
 // AVX2 takes three, and one is left over.
-constexpr std::size_t tile_outputs = 4 * simd::panel_rows;
+constexpr std::size_t piece_outputs = 4 * simd::panel_rows;
 
 enum class Product { packed, few_tokens, floats, int16, q8_0 };
 
@@ -175,7 +175,7 @@ SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const
       n_pieces += n_pieces_of(*w, n_tok) / static_cast<double>(n_threads);
     }
   }
-  work.piece_multiple = filled_up(tile_outputs, work.multiple);
+  work.piece_multiple = filled_up(piece_outputs, work.multiple);
   work.n_pieces =
       std::max(work.n_pieces, static_cast<std::size_t>(std::min(std::ceil(n_pieces), max_pieces)));
   return work;

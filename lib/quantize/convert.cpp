@@ -124,7 +124,8 @@ class Converter {
     const float* bad = std::find_if(values, values + n * n_cols, [&](float v) { return std::fabs(v) > max; });
     if (bad == values + n * n_cols) return {};
     const auto at = static_cast<std::size_t>(bad - values);
-    return bad_weight(file_, tensor, begin + at / n_cols, at % n_cols, *bad, type.name);
+    return bad_weight(file_, tensor, begin + at / n_cols, at % n_cols, *bad,
+                      (type.name + std::string(" cannot hold it")).c_str());
   }
 
   const GgufFile& file_;

@@ -31,8 +31,8 @@ bool factorise(double* h, std::size_t n) {
 // The upper triangle of m [n, n] becomes that of its inverse.
 void invert(double* m, std::size_t n) {
   for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t i = 0; i < j;
-         ++i) {  // column j of the inverse: rows before j, by columns already inverted
+    // Column j of the inverse: rows before j, by columns already inverted.
+    for (std::size_t i = 0; i < j; ++i) {
       double sum = 0;
       for (std::size_t k = i; k < j; ++k) sum += m[i * group + k] * m[k * group + j];
       m[i * group + j] = -sum / m[j * group + j];

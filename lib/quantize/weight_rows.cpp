@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "lib/linear/linear.h"
+#include "lib/text/number_text.h"
 #include "lib/text/printable.h"
 #include "quant/i8.h"
 
@@ -51,16 +52,16 @@ Result<float*> WeightRows::read(const GgufTensor& tensor, std::size_t begin, std
   const float* row = rows_.data() + first_bad * n_cols;
   const float* bad = std::find_if(row, row + n_cols, [](float w) { return !std::isfinite(w); });
   return bad_weight(file_, tensor, begin + first_bad, static_cast<std::size_t>(bad - row), *bad,
-                    "quantised weights");
+                    "expected a finite number");
 }
 
 Error bad_weight(const GgufFile& file, const GgufTensor& tensor, std::size_t row, std::size_t col,
-                 float value, const char* new_type) {
+                 float value, const char* trouble) {
   const std::size_t per_matrix = tensor.dims[1];
   std::string where = "row " + std::to_string(row % per_matrix) + ", column " + std::to_string(col);
   if (tensor.rank > 2) where = "matrix " + std::to_string(row / per_matrix) + ", " + where;
-  return error(RUNNEL_BAD_FILE, "%s: tensor %s holds %g at %s; %s cannot hold it", file.name().c_str(),
-               printable(tensor.name).c_str(), static_cast<double>(value), where.c_str(), new_type);
+  return error(RUNNEL_BAD_FILE, "%s: tensor %s holds %s at %s; %s", file.name().c_str(),
+               printable(tensor.name).c_str(), number_text(value).c_str(), where.c_str(), trouble);
 }
 
 }  // namespace runnel

@@ -39,8 +39,9 @@ class WeightRows {
   std::vector<float> rows_;
 };
 
-// The error for a number that the new type cannot hold; `row` counts through the matrices of a stack.
+// The error for a number with which there is trouble: "expected...", "F16 cannot hold it". `row` counts
+// through the matrices of a stack.
 Error bad_weight(const GgufFile& file, const GgufTensor& tensor, std::size_t row, std::size_t col,
-                 float value, const char* new_type);
+                 float value, const char* trouble);
 
 }  // namespace runnel

@@ -42,7 +42,7 @@ std::uint64_t model_hash(const GgufFile& file) {
     add(hash, tensor.name);
     add(hash, std::string_view(tensor.type->name));
     for (const std::uint64_t dim : tensor.dims) add(hash, dim);
-    if (tensor.data) add_samples(hash, tensor.data, tensor.n_bytes);
+    add_samples(hash, tensor.data, tensor.n_bytes);
   }
   return hash.digest();
 }

@@ -14,7 +14,7 @@
 //
 // Temperature 0 is greedy: the likeliest after step 3, and no random number is used. Of two tokens that are
 // equal in a comparison the one with the lower id is first. NaN counts as -inf, a token at -inf is never
-// chosen, and where no other is left the result is token 0. Sums are in double and the generator is our own,
+// chosen, and where no other is left the result is -1. Sums are in double and the generator is our own,
 // so that a seed gives the same tokens from the same logits on every platform.
 #pragma once
 #include <cstdint>

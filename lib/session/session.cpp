@@ -124,7 +124,8 @@ Result<void> Session::restart(std::int64_t n_prefix) {
 Result<void> Session::set(std::string_view name, std::string_view value) {
   const SettingInfo* info = find_setting(name);
   if (info && info->scope < SettingScope::running)
-    return error(RUNNEL_BAD_ARGUMENT, "%s: cannot be changed on a running session, only chosen when it is opened",
+    return error(RUNNEL_BAD_ARGUMENT,
+                 "%s: cannot be changed on a running session, only chosen when it is opened",
                  printable(name, 60).c_str());
   Settings changed = settings_;
   RUNNEL_TRY(changed.set(name, value));
@@ -139,7 +140,7 @@ Result<void> Session::set(std::string_view name, std::string_view value) {
 // Scratch grows before the team and shrinks after it: should memory run out, every thread still has its own.
 void Session::resize_team(std::size_t n_threads) {
   const std::size_t old = team_.size();
-  if (n_threads == old) return;  // takes no memory: another setting that has changed would stay half done
+  if (n_threads == old) return;  // takes no memory, for set() has changed the sampler by then
   if (n_threads > old) forward_.resize_team(n_threads);
   team_.resize(n_threads);
   if (n_threads < old) forward_.resize_team(n_threads);

@@ -7,12 +7,13 @@
 #include <vector>
 #if defined(_OPENMP)
 #include <omp.h>
-#include <unistd.h>
+#include <pthread.h>
 
 #include <mutex>
 #endif
 
 #include "lib/system/core.h"
+#include "lib/system/default_floats.h"
 
 namespace runnel {
 namespace {
@@ -37,15 +38,8 @@ void block_signals_of_host(sigset_t* before = nullptr) noexcept {
   pthread_sigmask(SIG_BLOCK, &signals, before);
 }
 
-// On threads that OpenMP keeps, whoever they were started by.
-void leave_signals_to_host() noexcept {
-  thread_local bool left = false;
-  if (left) return;
-  left = true;
-  block_signals_of_host();
-}
-
-// While threads are started, which begin with what is blocked on the one that starts them.
+// While threads are started, which begin with what is blocked on the one that starts them; and while a thread
+// works for us that OpenMP may have kept from a region of the host's.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept { block_signals_of_host(&before_); }
@@ -73,18 +67,26 @@ std::size_t try_threads(std::size_t n) noexcept {
   return threads.size();
 }
 
-// The size of the calling thread's last region, for OpenMP keeps the threads of one region for the next, and
-// the process it was in: a process that is forked has none of them, and OpenMP would wait for them for ever.
+// The size of the calling thread's last region, for OpenMP keeps the threads of one region for the next, also
+// where that was the host's. A process that is forked has none of them, and OpenMP would wait for them for
+// ever.
 struct Kept {
   std::size_t n = 1;
-  pid_t process = 0;  // 0: there was none
-
-  bool is_lost() const noexcept { return process != 0 && process != getpid(); }
+  bool is_lost = false;
 };
 thread_local Kept kept;
 
 // One region at a time starts threads: another could take in between what was tried here.
 std::mutex starting;
+
+// From when the library is loaded on. A fork() waits for a region that starts, for the lock that it holds
+// would stay with the child.
+[[maybe_unused]] const int forks_are_watched =
+    pthread_atfork([] { starting.lock(); }, [] { starting.unlock(); },
+                   [] {
+                     starting.unlock();
+                     kept.is_lost = true;
+                   });
 
 #if defined(RUNNEL_BLAS)
 // What is called from a team of one (OpenBLAS) would start threads of its own.
@@ -100,7 +102,7 @@ constexpr bool is_one_a_region = false;
 // above OMP_THREAD_LIMIT.
 std::size_t obtainable(std::size_t n) noexcept {
   if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
-  if (kept.is_lost()) return 1;
+  if (kept.is_lost) return 1;
   n = std::min(n, static_cast<std::size_t>(omp_get_thread_limit()));
   return n <= kept.n ? n : kept.n + try_threads(2 * (n - kept.n)) / 2;
 }
@@ -163,7 +165,7 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
   for (Pile& pile : piles_) pile.clear();
 #if defined(_OPENMP)
   std::unique_lock<std::mutex> lock(starting, std::defer_lock);
-  if (size() > kept.n && !kept.is_lost()) lock.lock();
+  if (size() > kept.n && !kept.is_lost) lock.lock();
   const int n_threads = static_cast<int>(obtainable(size()));
   if (n_threads == 1 && lock.owns_lock()) lock.unlock();
   if (n_threads == 1 && !is_one_a_region) return run_alone(work, context);
@@ -176,14 +178,15 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
     omp_set_num_threads(1);
     Thread thread(barrier_, piles_.data(), static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
+    std::optional<SignalsBlocked> left_to_host;
     if (thread.index() == 0) {
       kept.n = thread.count();
-      if (kept.process == 0) kept.process = getpid();
       blocked.reset();  // all threads are there
       if (lock.owns_lock()) lock.unlock();
     } else {
-      leave_signals_to_host();
+      left_to_host.emplace();
     }
+    const DefaultFloats floats;
     start(thread, first_core);
     work(context, thread);
   }

@@ -37,7 +37,7 @@ struct Later {
   }
 };
 
-// Integers in the opposite order of the floats, so that a NaN from a file has a place too.
+// Integers in the opposite order of the floats: the higher score has the smaller rank.
 std::uint32_t rank_of(float score) {
   const auto bits = std::bit_cast<std::uint32_t>(score + 0.0F);  // -0 becomes +0
   const std::uint32_t ascending = (bits >> 31) != 0 ? ~bits : bits | 0x80000000;

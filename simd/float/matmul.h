@@ -12,7 +12,6 @@
 namespace runnel::simd {
 namespace {
 
-constexpr size_t vecs_per_panel = panel_rows / lanes;
 constexpr size_t tile_panels = lanes == 16 ? 2 : 1;
 // With the panels' vectors, all registers but a few: of 32 vectors of 16 lanes (AVX-512), 16 of 8 (AVX2), and
 // 32 of 4 (NEON), where GCC 12 reads ahead so far that more would spill.
@@ -28,7 +27,7 @@ constexpr size_t x_row = panel_block_cols + 16;
 template <size_t n_panels, size_t n_tok>
 inline void multiply_tile(float* y, size_t y_stride, const float* x, const float* panels, size_t panel_stride,
                           size_t n_cols) noexcept {
-  constexpr size_t n_vecs = n_panels * vecs_per_panel;
+  constexpr size_t n_vecs = n_panels * panel_vecs;
   F32 sums[n_tok][n_vecs];
   for (size_t t = 0; t < n_tok; ++t) {
     for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = load(y + t * y_stride + v * lanes);
@@ -40,7 +39,7 @@ inline void multiply_tile(float* y, size_t y_stride, const float* x, const float
     for (size_t p = 0; p < n_panels; ++p)
       prefetch(panels + p * panel_stride, (c + prefetch_cols) * panel_rows);
     for (size_t v = 0; v < n_vecs; ++v) {
-      w[v] = load(panels + v / vecs_per_panel * panel_stride + c * panel_rows + v % vecs_per_panel * lanes);
+      w[v] = load(panels + v / panel_vecs * panel_stride + c * panel_rows + v % panel_vecs * lanes);
     }
     for (size_t t = 0; t < n_tok; ++t) {
       const F32 x_tc(x[t * x_row + c]);

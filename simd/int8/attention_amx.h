@@ -57,9 +57,9 @@ struct TileFactors {
 };
 
 // Sums of high and low bytes in turns, 16 of each.
-using TileSums = std::int32_t[tile_rows][block_keys];
+using SumsOfBytes = std::int32_t[tile_rows][block_keys];
 
-inline F32 dots_of(const TileSums& sums, size_t i) noexcept {
+inline F32 dots_of(const SumsOfBytes& sums, size_t i) noexcept {
   return to_float((load_i32(sums[2 * i]) << 8) + load_i32(sums[2 * i + 1]));
 }
 
@@ -69,8 +69,8 @@ inline void for_each_tile_of_factors(size_t n_rows, Tile tile) noexcept {
   for (size_t i = 0, n = 0; i < n_rows; i += n) tile(i, n = even_tile(n_rows - i, TileFactors::max_rows));
 }
 
-inline void store_scores(float* s, size_t s_stride, const TileSums& sums, const float* q_scales, size_t n_q,
-                         F32 k_scale) noexcept {
+inline void store_scores(float* s, size_t s_stride, const SumsOfBytes& sums, const float* q_scales,
+                         size_t n_q, F32 k_scale) noexcept {
   for (size_t i = 0; i < n_q; ++i) store(s + i * s_stride, dots_of(sums, i) * F32(q_scales[i]) * k_scale);
 }
 
@@ -110,7 +110,7 @@ inline void score_tiles(float* s, size_t s_stride, const TileFactors& q, size_t 
     }
     _tile_loadd(3, line(n_whole * tile_rows), tile_row_bytes);
     _tile_dpbssd(0, 7, 3);
-    alignas(64) TileSums sums;
+    alignas(64) SumsOfBytes sums;
     _tile_stored(0, sums, tile_row_bytes);
     store_scores(s + b * block_keys, s_stride, sums, q.scales, n_q, load(k_scales + b * block_keys));
   }
@@ -134,7 +134,7 @@ constexpr size_t mixed_tiles = 4;
 // sums[t] = products of n_q rows of weights with n_tiles times 16 columns of values, n_chunks times n_steps
 // of them from `first` on; or that much more. Tile registers: 0 to 3 sums, 6 weights, 7 values.
 template <size_t n_tiles>
-inline void mix_tiles(TileSums (&sums)[mixed_tiles], bool add, const TileFactors& p, size_t n_q,
+inline void mix_tiles(SumsOfBytes (&sums)[mixed_tiles], bool add, const TileFactors& p, size_t n_q,
                       const std::int8_t* v, size_t dim, size_t first, size_t n_chunks, size_t n_steps,
                       Ahead* ahead) noexcept {
   const size_t row = dim * dot_bytes;
@@ -187,7 +187,7 @@ inline void mix_columns_amx(float* y, size_t y_stride, const TileFactors& p, siz
                             size_t n_k, size_t dim, Ahead* ahead) noexcept {
   const size_t n_steps = quant::divided_up(n_k, dot_bytes);
   const size_t n_whole = n_steps / tile_rows, n_last = n_steps % tile_rows;
-  alignas(64) TileSums sums[mixed_tiles];
+  alignas(64) SumsOfBytes sums[mixed_tiles];
   if (n_whole > 0) mix_tiles<n_tiles>(sums, false, p, n_q, v, dim, 0, n_whole, tile_rows, ahead);
   if (n_last > 0)
     mix_tiles<n_tiles>(sums, n_whole > 0, p, n_q, v, dim, n_whole * tile_rows, 1, n_last, ahead);

@@ -24,7 +24,6 @@ namespace {
 
 using I32 = xsimd::batch<std::int32_t>;
 static_assert(I32::size == lanes);
-constexpr size_t panel_vecs = panel_rows / lanes;
 static_assert(panel_rows == quant::i8_panel_rows);
 
 #if defined(__AVX512F__)

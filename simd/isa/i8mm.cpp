@@ -56,9 +56,9 @@ inline void zip_scales(Zipped& zipped, const std::uint16_t* scales, size_t n_col
 
 // Numbers of 2 rows and 2 tokens: row 0 of both tokens, then row 1. The second of two has rows 2 and 3 of a
 // vector.
-using PairSums = F32[n_pairs][panel_vecs][2];
+using RowPairSums = F32[n_pairs][panel_vecs][2];
 
-inline void clear(PairSums& sums) noexcept {
+inline void clear(RowPairSums& sums) noexcept {
   RUNNEL_UNROLL
   for (size_t i = 0; i < n_pairs; ++i) {
     RUNNEL_UNROLL
@@ -85,7 +85,7 @@ inline void load_inputs(PairInputs& x, const BlockI8& block) noexcept {
 // y += dots * scale(i, v, half). One vector of rows after the other, whose sums leave registers for the
 // inputs.
 template <class Scale>
-inline void add_pairs(PairSums& y, const BlockI8& block, Scale scale) noexcept {
+inline void add_row_pairs(RowPairSums& y, const BlockI8& block, Scale scale) noexcept {
   PairInputs x;
   load_inputs(x, block);
   RUNNEL_UNROLL
@@ -129,15 +129,15 @@ inline void load_x_scales(F32 (&scales)[n_pairs], const Tile& tile, size_t b) no
 }
 
 // y += the stretch, whose last block is filled up with zeros.
-inline void add_stretch(WideGroups, PairSums& y, const Tile& tile, const Zipped::Scales& scales) noexcept {
+inline void add_stretch(WideGroups, RowPairSums& y, const Tile& tile, const Zipped::Scales& scales) noexcept {
   const size_t n_blocks = tile.stretch.end;
   for (size_t begin = 0; begin < n_blocks; begin += WideGroups::blocks) {
-    PairSums part;
+    RowPairSums part;
     clear(part);
     for (size_t b = begin; b < std::min(begin + WideGroups::blocks, n_blocks); ++b) {
       F32 x_scales[n_pairs];
       load_x_scales(x_scales, tile, b);
-      add_pairs(part, tile.block(b), [&](size_t i, size_t, size_t) { return x_scales[i]; });
+      add_row_pairs(part, tile.block(b), [&](size_t i, size_t, size_t) { return x_scales[i]; });
     }
     RUNNEL_UNROLL
     for (size_t v = 0; v < panel_vecs; ++v) {
@@ -150,12 +150,13 @@ inline void add_stretch(WideGroups, PairSums& y, const Tile& tile, const Zipped:
     }
   }
 }
-inline void add_stretch(NarrowGroups, PairSums& y, const Tile& tile, const Zipped::Scales& scales) noexcept {
+inline void add_stretch(NarrowGroups, RowPairSums& y, const Tile& tile,
+                        const Zipped::Scales& scales) noexcept {
   for (size_t b = 0; b < tile.stretch.end; ++b) {
     F32 x_scales[n_pairs];
     load_x_scales(x_scales, tile, b);
-    add_pairs(y, tile.block(b),
-              [&](size_t i, size_t v, size_t half) { return x_scales[i] * scales[b][v][half]; });
+    add_row_pairs(y, tile.block(b),
+                  [&](size_t i, size_t v, size_t half) { return x_scales[i] * scales[b][v][half]; });
   }
 }
 
@@ -164,7 +165,7 @@ inline void add_stretch(NarrowGroups, PairSums& y, const Tile& tile, const Zippe
 template <class Groups>
 inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const Tile& part,
                              const Zipped::Scales& scales, bool is_first, bool is_last) noexcept {
-  PairSums sums;
+  RowPairSums sums;
   clear(sums);
   if (!is_first) {
     RUNNEL_UNROLL

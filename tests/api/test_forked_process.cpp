@@ -1,6 +1,8 @@
 // A host that forks: threads are not inherited, and what waits for them would wait for ever.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "tests/support/api.h"
@@ -26,6 +28,48 @@ TEST(ForkedProcess, works_alone_and_to_the_same_logits) {
   EXPECT_EQ(exit_code_of_child(in_child), 0);
   require(runnel_session_reset(session.get()));  // the parent still has its threads
   EXPECT_EQ(feed_for_logits(session.get(), n_vocab, tokens), expected);
+}
+
+int feed_with_threads(const runnel_model* model, const char* n_threads) {
+  const auto session = open_session(model, {{"threads", n_threads}});
+  require(runnel_session_feed_text(session.get(), "Hello", 5, 0));
+  return 0;
+}
+
+#if defined(_OPENMP)
+// OpenMP keeps the threads of the host's regions, too, which are not inherited either.
+TEST(ForkedProcess, of_a_thread_that_had_a_region_of_its_own) {
+  const auto model = open_model(demo_model());
+  int code = -1;
+  std::thread host([&] {
+    int n = 0;
+#pragma omp parallel num_threads(3) reduction(+ : n)
+    n += 1;
+    ASSERT_EQ(n, 3);
+    code = exit_code_of_child([&] { return feed_with_threads(model.get(), "3"); });
+  });
+  host.join();
+  EXPECT_EQ(code, 0);
+}
+#endif
+
+// The lock that another thread holds while it starts its threads must not stay with the child.
+TEST(ForkedProcess, while_other_threads_start_their_own) {
+  const auto model = open_model(demo_model());
+  std::atomic<bool> done{false};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back([&] {
+      while (!done) std::thread([&] { feed_with_threads(model.get(), "2"); }).join();
+    });
+  }
+  std::thread host([&] {
+    for (int i = 0; i < 50; ++i)
+      ASSERT_EQ(exit_code_of_child([&] { return feed_with_threads(model.get(), "2"); }), 0);
+  });
+  host.join();
+  done = true;
+  for (std::thread& other : others) other.join();
 }
 
 }  // namespace

@@ -21,9 +21,13 @@
  * Files that are read are mapped. They must not be cut short or written to while a model is open or a call
  * reads them, for which the system would end the process (SIGBUS); to replace one, rename another over it.
  *
- * Callbacks run on the thread of the call that they were given to (those of runnel_session_observe on any of
- * the session's), and must not throw. They may ask that session and its chat, set, save and stop; what would
- * change what is read is RUNNEL_BAD_ARGUMENT there, and to close it, or a chat, is not allowed.
+ * Callbacks run on the thread of the call that they were given to, and must not throw. They may ask that
+ * session and its chat, set, save and stop; what would change what is read is RUNNEL_BAD_ARGUMENT there, and
+ * to close it, or a chat, is not allowed. (Those of runnel_session_observe run on any of the session's
+ * threads, and must not call it at all.)
+ *
+ * A call computes, and its callbacks run, in the default floating-point environment (<fenv.h>: FE_DFL_ENV).
+ * That of the caller is as it was afterwards, its exception flags included.
  *
  * Text is UTF-8 with an explicit length in bytes; results that are strings also end in a zero byte.
  * Token ids are int32_t in [0, n_vocab).

@@ -1,0 +1,21 @@
+// Numbers as text, whatever the locale of the process says.
+#pragma once
+#include <charconv>
+#include <string>
+
+namespace runnel {
+
+// The shortest text that reads back as the same value.
+template <class T>
+std::string number_text(T value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+// As printf's %.*g: 15 digits at most.
+inline std::string number_text(double value, int digits) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, digits).ptr};
+}
+
+}  // namespace runnel
