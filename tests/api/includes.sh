@@ -15,8 +15,9 @@ loops=$(grep -rE '^#include "lib/[a-z0-9_]+/' lib --include='*.h' --include='*.c
   sed -nE 's|^lib/([a-z0-9_]+)/[^:]*:#include "lib/([a-z0-9_]+)/.*|\1 \2|p' | tsort 2>&1 >/dev/null)
 [ -z "$loops" ] || { echo "folders of lib/ include each other:"; echo "$loops"; bad=1; }
 # The library never prints, exits, aborts or reads the environment.
-calls='(\bprintf|\bputs|\bputchar|\bperror|std::cout|std::cerr|\bexit|\b_exit|\babort|\bassert|\bgetenv|\bsetenv) *\('
-found=$(grep -rnE "$calls|std::cout|std::cerr|#include <iostream>" quant simd lib --include='*.h' --include='*.cpp' |
-  grep -vE 'static_assert|^[^:]*:[0-9]+: *//')
+calls='\b(v?[fd]?printf|f?puts|f?putc|putchar|perror|exit|_exit|_Exit|quick_exit|abort|terminate|assert'
+calls="$calls|(secure_)?getenv|setenv|putenv) *\("
+found=$(grep -rnE "$calls|std::(cout|cerr|clog)|\b(stdout|stderr)\b|#include <iostream>" quant simd lib \
+  --include='*.h' --include='*.cpp' --include='*.inc' | grep -vE '^[^:]*:[0-9]+: *//')
 [ -z "$found" ] || { echo "not allowed in the library:"; echo "$found"; bad=1; }
 exit $bad
