@@ -1,0 +1,59 @@
+"""runnel inspect: what README.md says of the bundled model, in figures and in pictures."""
+
+import json
+import os
+import xml.etree.ElementTree as ElementTree
+
+import e2e
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+class Inspect(e2e.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.report = json.loads(self.succeed("inspect", "--json", "-t", "1").out)
+
+    def test_the_largest_activation_is_the_first_tokens_in_every_layer(self):
+        largest = self.report["massive_activations"][0]
+        self.assertEqual((largest["token"], largest["position"], largest["dimension"]), ("<s>", 0, 71))
+        self.assertEqual(largest["layers"], list(range(7)))  # what the 6 layers read and what the last one gives
+        for outlier in self.report["massive_activations"][1:]:
+            self.assertLess(outlier["ratio_most"], largest["ratio_most"])
+
+    def test_half_of_all_attention_goes_to_the_first_token(self):
+        masses = self.report["sink_mass"]
+        self.assertEqual([len(heads) for heads in masses], [4] * 6)
+        for mass in sum(masses, []):
+            self.assertTrue(0 < mass < 1, masses)
+        self.assertTrue(0.4 < mean(sum(masses, [])) < 0.6, masses)
+        # In the middle as elsewhere: not the first layer alone makes it half.
+        self.assertTrue(0.3 < mean(masses[2] + masses[3]) < 0.6, masses)
+
+    def test_carrying_outliers_in_float_lessens_the_error_of_every_layer(self):
+        carried, without = self.report["int8_error_with_outliers_carried"], self.report["int8_error_without"]
+        self.assertEqual((len(carried), len(without)), (6, 6))
+        for less, more in zip(carried, without):
+            self.assertTrue(0 < less < 0.95 * more < 0.02, (carried, without))
+
+    def test_pictures(self):
+        pictures = self.folder / "pictures"
+        text = self.write("text", b'<s> & "You" said: where would you like to eat? ' * 3)
+        self.succeed("inspect", e2e.DEMO, "-f", text, "--svg", pictures)
+        self.assertEqual(
+            sorted(os.listdir(pictures)),
+            ["attention-sinks.svg", "feed-forward-outliers.svg", "int8-error.svg", "massive-activations.svg"],
+        )
+        for path in pictures.iterdir():
+            with self.subTest(path.name):
+                picture = ElementTree.parse(path).getroot()
+                self.assertEqual(picture.tag, SVG + "svg")
+                self.assertGreater(len(list(picture.iter(SVG + "rect"))), 10)  # cells or bars
+                self.assertTrue(any(text.text for text in picture.iter(SVG + "text")))
+
+
+e2e.main()
