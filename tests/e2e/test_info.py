@@ -118,7 +118,7 @@ class Help(e2e.TestCase):
     def test_version(self):
         self.assertRegex(self.succeed("--version").out.decode(), r"^runnel \d+\.\d+\.\d+\n$")
 
-    def test_every_setting_is_an_option(self):
+    def test_settings_are_options(self):
         text = self.succeed("chat", "--help").out.decode()
         options = set(re.findall(r"--[a-z-]+", text))
         self.assertLessEqual(

@@ -14,16 +14,18 @@ import unittest
 import e2e
 
 CTRL_C, CTRL_D, CTRL_Z = b"\x03", b"\x04", b"\x1a"
+STYLES = re.compile(rb"\x1b\[[0-9;]*m")  # bold, dim, colours, and back
 PROMPT = "\x1b[1m>\x1b[0m "  # bold, and what is typed and answered is not
 
 
 class Terminal:
     """The program on a terminal of its own; the history goes to a folder."""
 
-    def __init__(self, folder, *arguments, term="xterm", program=(e2e.RUNNEL,)):
+    def __init__(self, folder, *arguments, term="xterm", no_color="", program=(e2e.RUNNEL,)):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             e2e.default_signals()
+            os.environ["NO_COLOR"] = no_color  # empty it counts as not set
             os.environ.update(
                 {"TERM": term, "HOME": str(folder), "XDG_STATE_HOME": str(folder), "LC_ALL": "C.UTF-8"}
             )
@@ -112,7 +114,7 @@ class TerminalProgress(e2e.TestCase):
                 fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, n_columns, 0, 0))
                 for _ in range(3):
                     shown = terminal.expect(" %  ").split(b"\x1b[K")[-1] + terminal.expect("\r")[:-1]
-                    shown = re.sub(rb"\x1b\[[0-9]*m", b"", shown).decode()
+                    shown = STYLES.sub(b"", shown).decode()
                     self.assertIn("perplexity", shown)
                     self.assertLess(len(shown), n_columns)
 
@@ -584,6 +586,34 @@ class TerminalChat(e2e.TestCase):
         terminal.type("\n")
         terminal.expect("tokens so far")
         self.leave(terminal)
+
+    def test_nothing_is_styled_where_no_color_is_set(self):
+        for no_color in ("1", ""):
+            terminal = Terminal(self.folder, "chat", "--greedy", no_color=no_color)
+            self.addCleanup(terminal.close)
+            shown = terminal.expect("/help") + terminal.expect(">")
+            for line, answer in (
+                ("/abacus", "no command /abacus"),
+                ("/set temp 0.5", "temperature = 0.5"),
+                (e2e.QUESTION, e2e.ANSWER),
+                ("/stats", "tokens so far"),
+            ):
+                terminal.type(line + "\n")
+                shown += terminal.expect(answer) + terminal.expect(">")
+            self.leave(terminal)
+            shown += terminal.seen
+            self.assertEqual(STYLES.search(shown) is None, no_color == "1", shown)
+
+    def test_every_setting_is_an_option(self):
+        terminal = self.start()
+        terminal.type("/set\n")
+        listed = re.findall(r"([a-z0-9_]+) = ", STYLES.sub(b"", terminal.expect(PROMPT)).decode())
+        self.leave(terminal)
+        text = self.succeed("chat", "--help").out.decode()
+        parts = re.search(r"\nRunning:\n(.*?)\n\nExamples:", text, re.DOTALL).group(1)
+        options = [name.replace("-", "_") for name in re.findall(r"^  (?:-[a-z],)?--([a-z0-9-]+)", parts, re.MULTILINE)]
+        self.assertEqual(listed + ["greedy"], options)  # which is --temperature 0
+        self.assertGreater(len(listed), 20)
 
     def test_no_pastes_are_marked_where_there_are_no_sequences(self):
         terminal = Terminal(self.folder, "chat", term="dumb")
