@@ -40,6 +40,21 @@ def run(*arguments, stdin=b""):
     return Result(subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S))
 
 
+def commands(folder, model=DEMO):
+    """Every command with what it needs; all but synth on this model."""
+    out = folder / "out"
+    yield "chat", model
+    yield "generate", model, "-p", "Hello", "-n", "2"
+    yield "info", model
+    yield "tokenize", model, "-p", "Hello"
+    yield "perplexity", model, "-p", "Hello " * 40, "-c", "16"
+    yield "logits", model, "--tokens", "1,2", "--out", out
+    yield "quantize", model, out
+    yield "inspect", model, "-p", "Hello there"
+    yield "bench", model
+    yield "synth", "--shape", "stories260k", out
+
+
 def default_signals():
     """For a child of ours: shells and nohup hand down signals that are ignored."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):

@@ -25,21 +25,13 @@ def widen(data, at):
     struct.pack_into("<I", data, at + 4, 1 << 20)
 
 
-def commands(model, folder):
-    """Every command on one model file."""
-    yield "chat", model
-    yield "generate", model, "-p", "Hello", "-n", "2"
-    yield "info", model
-    yield "tokenize", model, "-p", "Hello"
-    yield "perplexity", model, "-p", "Hello " * 40, "-c", "16"
-    yield "logits", model, "--tokens", "1,2", "--out", folder / "logits.f32"
-
-
 class BadFiles(e2e.TestCase):
     def check(self, path, naming="", without=()):
-        for arguments in commands(path, self.folder):
-            if arguments[0] not in without:
+        """Of every command that reads a model, but those without which this is bad input."""
+        for arguments in e2e.commands(self.folder, path):
+            if arguments[0] not in ("synth", *without):
                 self.fail_cleanly(*arguments, stdin=b"Hello\n", code=1, naming=naming or str(path))
+                self.assertFalse((self.folder / "out").exists(), arguments)
 
     def test_missing(self):
         self.check(self.folder / "missing.gguf")
@@ -65,7 +57,8 @@ class BadFiles(e2e.TestCase):
         data = bytearray(e2e.DEMO.read_bytes())
         data[-4000:-3998] = b"\x00\x7e"  # f16
         path = self.write("nan.gguf", bytes(data))
-        self.check(path, naming="number", without=("info", "tokenize", "logits", "generate"))
+        self.check(path, naming="number", without=("info", "tokenize", "logits", "generate", "quantize"))
+        self.fail_cleanly("quantize", path, self.folder / "out", code=1, naming="holds nan at row ")
         result = e2e.run("generate", path, "-p", "Hello", "-n", "2")  # writes the prompt first
         self.assertEqual((result.code, result.out), (1, b"Hello"))
         self.assertIn("none of its results is a number", result.err)
@@ -81,9 +74,7 @@ class BadFiles(e2e.TestCase):
 
     def test_weights_that_no_part_uses(self):
         data = e2e.DEMO.read_bytes().replace(b"blk.5.attn_q.bias", b"blk.5.attn_x.bias")
-        path = self.write("weights.gguf", data)
-        self.check(path, naming="blk.5.attn_x.bias", without=("tokenize",))
-        self.fail_cleanly("quantize", path, self.folder / "out.gguf", code=1, naming="blk.5.attn_x.bias")
+        self.check(self.write("weights.gguf", data), naming="blk.5.attn_x.bias", without=("tokenize",))
 
     def test_unknown_tensor_type(self):
         data = e2e.patched(e2e.DEMO.read_bytes(), b"output_norm.weight", change_tensor_type)

@@ -16,26 +16,12 @@ class ExitCodes(e2e.TestCase):
         result = self.fail_cleanly(*arguments, stdin=b"Hello\n", code=1, naming=naming)
         self.assertNotIn("--help", result.err)
 
-    def commands(self):
-        """Every command with what it needs."""
-        out = self.folder / "out"
-        yield "chat", e2e.DEMO
-        yield "generate", e2e.DEMO, "-p", "Hello"
-        yield "info", e2e.DEMO
-        yield "tokenize", e2e.DEMO, "-p", "Hello"
-        yield "perplexity", e2e.DEMO, "-p", "Hello " * 40, "-c", "16"
-        yield "logits", e2e.DEMO, "--tokens", "1", "--out", out
-        yield "quantize", e2e.DEMO, out
-        yield "inspect", e2e.DEMO, "-p", "Hello there"
-        yield "bench", e2e.DEMO
-        yield "synth", "--shape", SHAPE, out
-
     def test_unknown_options_are_named(self):
-        for arguments in self.commands():
+        for arguments in e2e.commands(self.folder):
             self.usage(*arguments, "--abacus", "7", naming="no option --abacus")
 
     def test_bad_settings(self):
-        for arguments in self.commands():
+        for arguments in e2e.commands(self.folder):
             if arguments[0] == "tokenize":  # it has no settings
                 continue
             self.usage(*arguments, "--threads", "many", naming="--threads: ")
@@ -95,9 +81,9 @@ class ExitCodes(e2e.TestCase):
 
     def test_files_and_texts(self):
         out, missing = self.folder / "no" / "out", self.folder / "missing.gguf"
-        for arguments in self.commands():
+        for arguments in e2e.commands(self.folder, missing):
             if arguments[0] != "synth":
-                self.failure(arguments[0], missing, *arguments[2:], naming="missing.gguf")
+                self.failure(*arguments, naming="missing.gguf")
         self.failure("quantize", e2e.DEMO, out, naming="No such file")
         self.failure("synth", "--shape", SHAPE, out, naming="No such file")
         self.failure("synth", "--shape", SHAPE, self.folder, naming="not a regular file")
