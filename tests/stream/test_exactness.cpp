@@ -74,6 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"qwen3-dense", 4, 20, 16},
                     Case{"gemma2-dense", 4, 40, 16},  // native window of 16 in every other layer
                     Case{"gemma2-dense", 4, 13, 8},   // the native window reaches into the sinks
+                    Case{"phi3-dense", 4, 20, 16},
+                    Case{"gpt2-dense", 4, 20, 16},  // learned positions: half of the window is read again
                     Case{"granite-dense", 4, 20, 16}, Case{"falcon-dense", 4, 20, 16},
                     Case{"bloom-dense", 4, 20, 16}),
     [](const auto& test) {

@@ -134,7 +134,8 @@ TEST_P(FarPositions, are_exact_to_the_definition) {
 
 INSTANTIATE_TEST_SUITE_P(families, FarPositions,
                          testing::Values("llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense",
-                                         "gemma2-dense", "granite-dense", "falcon-dense", "bloom-dense"),
+                                         "gemma2-dense", "phi3-dense", "granite-dense", "falcon-dense",
+                                         "bloom-dense"),
                          name_of_golden);
 
 TEST(FarPositionsOfTheBundledModel, are_exact_to_the_definition) { expect_exact(demo_model_f32()); }
