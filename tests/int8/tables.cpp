@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/int8/quality.h"
+#include "tests/support/folder.h"
 #include "tests/support/paths.h"
 
 namespace runnel::test {
@@ -66,11 +67,7 @@ std::vector<Subject> subjects() {
 
 class Tables {
  public:
-  explicit Tables(std::size_t n_tokens) : n_tokens_(n_tokens) {
-    folder_ = fs::temp_directory_path() / ("runnel_int8_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  ~Tables() { fs::remove_all(folder_); }
+  explicit Tables(std::size_t n_tokens) : n_tokens_(n_tokens) {}
 
   void print() {
     for (const Subject& subject : subjects()) {
@@ -85,7 +82,7 @@ class Tables {
   }
 
  private:
-  std::string path(const char* name) const { return (folder_ / name).string(); }
+  std::string path(const char* name) const { return folder_.file(name); }
 
   static std::size_t n_ff(const std::string& model) {
     const auto file = GgufFile::open(model);
@@ -174,7 +171,7 @@ class Tables {
   }
 
   std::size_t n_tokens_;
-  fs::path folder_;
+  Folder folder_;
 };
 
 }  // namespace

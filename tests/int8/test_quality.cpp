@@ -1,13 +1,13 @@
 // Int8 against Q8_0 arithmetic, and with outliers, on a real model and text that calibration has not seen.
 // The full tables: int8-tables.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "lib/quantize/pack_plan.h"
 #include "tests/int8/quality.h"
+#include "tests/support/folder.h"
 #include "tests/support/paths.h"
 
 namespace runnel::test {
@@ -24,13 +24,10 @@ class Int8Quality : public testing::Test {
   void SetUp() override {
     RUNNEL_NEEDS_SHARED(model_path);
     RUNNEL_NEEDS_SHARED(text_path);
-    folder_ = fs::temp_directory_path() / ("runnel_int8_quality_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
     model_ = shared(model_path);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
-  std::string path(const char* name) const { return (folder_ / name).string(); }
+  std::string path(const char* name) const { return folder_.file(name); }
 
   static std::string text(std::size_t begin, std::size_t n) {
     std::ifstream in(shared(text_path), std::ios::binary);
@@ -58,19 +55,21 @@ class Int8Quality : public testing::Test {
     return run;
   }
 
-  fs::path folder_;
+  Folder folder_;
   std::string model_;
 };
 
-TEST_F(Int8Quality, calibrated_is_nearer_to_the_original_than_q8_0) {
+TEST_F(Int8Quality, calibrated_is_nearer_to_the_original_than_uncalibrated_and_than_q8_0) {
   const auto test_chunks = chunks(40);
   ModelRun original{model_, {}}, reference = q8_0(model_);
   pack(model_, path("i8"), calibration());
-  ModelRun own{path("i8"), {}};
+  pack(model_, path("uncalibrated"), "");
+  ModelRun own{path("i8"), {}}, uncalibrated{path("uncalibrated"), {}};
   const Figures bar = compare(original, reference, test_chunks),
                 figures = compare(original, own, test_chunks);
   EXPECT_GT(bar.kl, 1e-4);  // the reference does round
   EXPECT_LT(figures.kl, bar.kl);
+  EXPECT_LT(figures.kl, compare(original, uncalibrated, test_chunks).kl);
   EXPECT_GT(figures.same_top, bar.same_top - bar.same_top_error);
 }
 

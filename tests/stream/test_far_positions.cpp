@@ -2,11 +2,9 @@
 // was at the start. Nothing but the position tells a test that starts there from one that has read as many
 // tokens.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <random>
 
@@ -15,6 +13,7 @@
 #include "lib/session/session.h"
 #include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
+#include "tests/support/folder.h"
 #include "tests/support/golden.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"
@@ -27,12 +26,6 @@ using namespace runnel::test;
 constexpr std::int64_t far_positions[] = {1'000'000'000, (std::int64_t{1} << 32) + 12'345};
 constexpr CacheSize size = {.n_prefix = 4, .window = 28, .batch = 8};
 constexpr std::size_t n_tokens = 140;  // four windows past the prefix
-
-std::shared_ptr<const Model> open(const std::string& path) {
-  auto model = Model::open(path, {});
-  if (!model) throw std::runtime_error(model.error().message);
-  return *model;
-}
 
 std::vector<Token> random_tokens(const Model& model) {
   std::mt19937 random(11);
@@ -111,7 +104,7 @@ double worst_error(const std::vector<float>& logits, const Expected& expected, s
 class FarPositions : public testing::TestWithParam<const char*> {};
 
 void expect_exact(const std::string& path) {
-  const auto model = open(path);
+  const auto model = open_file(path);
   const std::size_t n_vocab = model->shape().n_vocab;
   const std::vector<Token> tokens = random_tokens(*model);
   SlowDecoder slow(*model, static_cast<std::size_t>(size.n_prefix), static_cast<std::size_t>(size.window));
@@ -175,22 +168,18 @@ void write_scaled(const std::string& path, const Scaling& scaling) {
 
 class ScaledRotation : public testing::TestWithParam<Scaling> {
  protected:
-  void SetUp() override {
-    const std::string name = "runnel-far-" + std::to_string(getpid()) + "-" + GetParam().name + ".gguf";
-    path_ = (std::filesystem::temp_directory_path() / name).string();
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-
-  std::string path_;
+  Folder folder_;
+  const std::string path_ = folder_.file("scaled.gguf");
 };
 
 TEST_P(ScaledRotation, is_the_same_far_from_the_start) {
   write_scaled(path_, GetParam());
-  const auto model = open(path_);
+  const auto model = open_file(path_);
   const std::vector<Token> tokens = random_tokens(*model);
   const std::size_t n_vocab = model->shape().n_vocab;
   const std::vector<float> near = logits_from(*model, tokens, size.n_prefix);
-  EXPECT_GT(worst_error(logits_from(*open(demo_model_f32()), tokens, size.n_prefix), near, n_vocab), 1e-5)
+  EXPECT_GT(worst_error(logits_from(*open_file(demo_model_f32()), tokens, size.n_prefix), near, n_vocab),
+            1e-5)
       << "the scaling changes nothing";
   for (const std::int64_t position : far_positions) {
     const double error = worst_error(logits_from(*model, tokens, position), near, n_vocab);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -23,10 +24,8 @@ class Folder {
 
   const std::filesystem::path& path() const { return path_; }
   std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::size_t n_files() const {
-    std::size_t n = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) n += entry.exists();
-    return n;
+  std::size_t n_files() const {  // links that lead nowhere too
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
   }
 
  private:

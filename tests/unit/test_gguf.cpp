@@ -11,6 +11,7 @@
 
 #include "lib/io/gguf.h"
 #include "lib/text/printable.h"
+#include "tests/support/folder.h"
 #include "tests/unit/gguf_builder.h"
 
 namespace runnel::test {
@@ -433,13 +434,6 @@ TEST(Gguf, MakesStringsPrintable) {
 
 class GgufOnDisk : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "runnel-gguf-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void expect_open_error(const std::filesystem::path& path, runnel_status status, const std::string& part) {
     const auto file = GgufFile::open(path.string());
     ASSERT_FALSE(file);
@@ -448,12 +442,12 @@ class GgufOnDisk : public testing::Test {
     EXPECT_NE(file.error().message.find(part), std::string::npos) << file.error().message;
   }
 
-  std::filesystem::path folder_;
+  Folder folder_;
 };
 
 TEST_F(GgufOnDisk, IsMappedAndMoves) {
   const auto bytes = GgufBuilder().add("k", "v").tensor("w", {1}, {5}).build();
-  const auto path = folder_ / "x.gguf";
+  const auto path = folder_.path() / "x.gguf";
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   auto file = GgufFile::open(path.string());
@@ -467,20 +461,20 @@ TEST_F(GgufOnDisk, IsMappedAndMoves) {
 }
 
 TEST_F(GgufOnDisk, RefusesWhatIsNoReadableFile) {
-  expect_open_error(folder_ / "none", RUNNEL_IO, "No such file");
-  expect_open_error(folder_, RUNNEL_IO, "found a directory");
+  expect_open_error(folder_.path() / "none", RUNNEL_IO, "No such file");
+  expect_open_error(folder_.path(), RUNNEL_IO, "found a directory");
   expect_open_error("/dev/zero", RUNNEL_IO, "found a device");
-  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-  expect_open_error(folder_ / "pipe", RUNNEL_IO, "found a pipe");
-  std::ofstream(folder_ / "empty").flush();
-  expect_open_error(folder_ / "empty", RUNNEL_BAD_FILE, "empty");
+  ASSERT_EQ(::mkfifo((folder_.path() / "pipe").c_str(), 0600), 0);
+  expect_open_error(folder_.path() / "pipe", RUNNEL_IO, "found a pipe");
+  std::ofstream(folder_.path() / "empty").flush();
+  expect_open_error(folder_.path() / "empty", RUNNEL_BAD_FILE, "empty");
 }
 
 TEST_F(GgufOnDisk, RefusesWhatItMayNotRead) {
-  const auto path = folder_ / "secret";
+  const auto path = folder_.path() / "secret";
   std::ofstream(path) << "GGUF";
   ASSERT_EQ(::chmod(path.c_str(), 0), 0);
-  ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
   const bool is_root = ::geteuid() == 0;  // root may read everything
   constexpr uid_t nobody = 65534;
   if (is_root) {

@@ -5,13 +5,12 @@
 #include <sys/stat.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "lib/io/gguf_writer.h"
+#include "tests/support/folder.h"
 #include "tests/unit/gguf_builder.h"
 
 namespace runnel::test {
@@ -25,11 +24,6 @@ std::span<const std::byte> as_bytes(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 void expect_error(const Result<void>& result, const std::string& part) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().status, RUNNEL_BAD_ARGUMENT) << result.error().message;
@@ -39,25 +33,14 @@ void expect_error(const Result<void>& result, const std::string& part) {
 
 class GgufWriting : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "runnel-writer-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    path_ = (folder_ / "out.gguf").string();
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   GgufWriter create(const std::vector<std::string>& inputs = {}) {
     auto writer = GgufWriter::create(path_, inputs);
     EXPECT_TRUE(writer) << writer.error().message;
     return std::move(*writer);
   }
-  std::size_t n_files() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
-  }
 
-  std::filesystem::path folder_;
-  std::string path_;
+  Folder folder_;
+  std::string path_ = folder_.file("out.gguf");
 };
 
 constexpr auto u64_max = std::numeric_limits<std::uint64_t>::max();
@@ -122,9 +105,9 @@ TEST_F(GgufWriting, GivesTheBytesOfTheSpecification) {
   EXPECT_FALSE(std::filesystem::exists(path_));
   ASSERT_TRUE(writer.finish());
 
-  expect_same_but_for_padding(read_file(path_), reference().build());
+  expect_same_but_for_padding(read_bytes(path_), reference().build());
   EXPECT_EQ(writer.n_bytes(), std::filesystem::file_size(path_));
-  EXPECT_EQ(n_files(), 1U);
+  EXPECT_EQ(folder_.n_files(), 1U);
   const auto file = GgufFile::open(path_);
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->metadata().size(), 15U);
@@ -147,7 +130,7 @@ TEST_F(GgufWriting, CopiesWhatAReaderGives) {
   }
   for (const GgufTensor& tensor : source->tensors()) ASSERT_TRUE(writer.write({tensor.data, tensor.n_bytes}));
   ASSERT_TRUE(writer.finish());
-  expect_same_but_for_padding(read_file(path_), bytes);
+  expect_same_but_for_padding(read_bytes(path_), bytes);
 }
 
 TEST_F(GgufWriting, FollowsAnAlignmentOfItsOwn) {
@@ -213,14 +196,14 @@ TEST_F(GgufWriting, LeavesNothingBehindWhenAbandoned) {
     auto writer = create();
     ASSERT_TRUE(writer.add_tensor("w", type_info(TensorType::i8), Dims{4}));
     ASSERT_TRUE(writer.write(as_bytes("abc")));
-    EXPECT_EQ(n_files(), 2U);
+    EXPECT_EQ(folder_.n_files(), 2U);
   }
-  EXPECT_EQ(n_files(), 1U);
-  EXPECT_EQ(read_file(path_), "older");
+  EXPECT_EQ(folder_.n_files(), 1U);
+  EXPECT_EQ(read_bytes(path_), "older");
 }
 
 TEST_F(GgufWriting, ReplacesAnOlderFileAndKeepsItsPermissions) {
-  const auto target = folder_ / "target.gguf";
+  const auto target = folder_.path() / "target.gguf";
   std::ofstream(target) << "older";
   ASSERT_EQ(::chmod(target.c_str(), 0600), 0);
   std::filesystem::create_symlink(target, path_);
@@ -234,7 +217,7 @@ TEST_F(GgufWriting, ReplacesAnOlderFileAndKeepsItsPermissions) {
 }
 
 TEST_F(GgufWriting, NeverOverwritesItsInput) {
-  const std::string input = (folder_ / "in.gguf").string();
+  const std::string input = folder_.file("in.gguf");
   std::ofstream(input) << "input";
   const auto expect_refused = [&](const std::string& target) {
     const auto writer = GgufWriter::create(target, {"/nonexistent", input});
@@ -244,21 +227,21 @@ TEST_F(GgufWriting, NeverOverwritesItsInput) {
               target + ": cannot be written: it is the same file as " + input + ", which is read");
   };
   expect_refused(input);
-  expect_refused((folder_ / "." / "in.gguf").string());
-  std::filesystem::create_symlink(input, folder_ / "link");
-  expect_refused((folder_ / "link").string());
-  std::filesystem::create_hard_link(input, folder_ / "hard");
-  expect_refused((folder_ / "hard").string());
-  EXPECT_EQ(read_file(input), "input");
+  expect_refused(folder_.file("./in.gguf"));
+  std::filesystem::create_symlink(input, folder_.file("link"));
+  expect_refused(folder_.file("link"));
+  std::filesystem::create_hard_link(input, folder_.file("hard"));
+  expect_refused(folder_.file("hard"));
+  EXPECT_EQ(read_bytes(input), "input");
 }
 
 TEST_F(GgufWriting, SaysWhyAFileCannotBeCreated) {
-  const auto missing = GgufWriter::create((folder_ / "none" / "out.gguf").string(), {});
+  const auto missing = GgufWriter::create(folder_.file("none/out.gguf"), {});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().status, RUNNEL_IO);
   EXPECT_NE(missing.error().message.find("No such file or directory"), std::string::npos)
       << missing.error().message;
-  for (const std::string& target : {folder_.string(), std::string("/dev/null")}) {
+  for (const std::string& target : {folder_.path().string(), std::string("/dev/null")}) {
     const auto writer = GgufWriter::create(target, {});
     ASSERT_FALSE(writer);
     EXPECT_EQ(writer.error().message, target + ": cannot be written: it exists and is not a regular file");
@@ -283,7 +266,7 @@ TEST_F(GgufWriting, SaysWhyAFileCannotBeWritten) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().status, RUNNEL_IO);
   EXPECT_EQ(result.error().message, path_ + ": cannot be written (after 4096 bytes): File too large");
-  EXPECT_EQ(n_files(), 0U);
+  EXPECT_EQ(folder_.n_files(), 0U);
 }
 
 }  // namespace

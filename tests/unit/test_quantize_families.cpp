@@ -1,13 +1,12 @@
 // Packing changes what no family computes: models of ../shared/golden, as they are and with outliers put in
 // where balancing has to take them out again, give the logits of the original.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <initializer_list>
 
 #include "lib/quantize/quantize.h"
 #include "lib/session/session.h"
+#include "tests/support/folder.h"
 #include "tests/support/golden.h"
 #include "tests/support/model_weights.h"
 #include "tests/support/numbers.h"
@@ -15,8 +14,6 @@
 
 namespace runnel::test {
 namespace {
-
-namespace fs = std::filesystem;
 
 // All logits after some tokens, with weights and cache in f32.
 std::vector<float> logits_of(const std::string& path) {
@@ -76,14 +73,9 @@ void inject_hidden(ModelWeights& model, const std::string& layer, std::size_t fi
 
 class QuantizeFamilies : public testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("runnel_families_" + std::to_string(::getpid()) + GetParam());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_.file(name); }
 
-  // Packs a file; the logits of what was packed, computed in f32, and whether matrices are packed at all.
+  // Packs a file; the logits of what was packed, computed in f32.
   std::vector<float> packed_logits(const std::string& in) {
     Settings settings;
     settings.threads = 2;
@@ -94,7 +86,7 @@ class QuantizeFamilies : public testing::TestWithParam<const char*> {
     return logits_of(path("unpacked"));
   }
 
-  fs::path folder_;
+  Folder folder_;
 };
 
 TEST_P(QuantizeFamilies, keep_their_function) {

@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "lib/io/atomic_file.h"
 #include "lib/saved/saved_file.h"
 #include "lib/saved/xxh64.h"
+#include "tests/support/folder.h"
 
 namespace runnel::test {
 namespace {
@@ -53,24 +52,8 @@ TEST(Xxh64, does_not_depend_on_how_bytes_come) {
 
 class SavedFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("runnel-saved-" + std::to_string(::getpid()));
-    fs::create_directory(folder_);
-    path_ = folder_ / "session";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::size_t n_files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
-  }
-  std::string content(const fs::path& path) const {
-    std::ifstream file(path, std::ios::binary);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-
-  fs::path folder_, path_;
+  Folder folder_;
+  const fs::path path_ = folder_.path() / "session";
 };
 
 TEST_F(SavedFileTest, gives_back_what_was_written) {
@@ -168,30 +151,30 @@ TEST_F(SavedFileTest, a_list_longer_than_its_section_takes_no_memory) {
 // ---- how a file takes its place ----
 
 TEST_F(SavedFileTest, what_a_killed_writer_left_goes_with_the_next) {
-  std::ofstream(folder_ / "session.partial-0") << "left behind";
+  std::ofstream(folder_.path() / "session.partial-0") << "left behind";
   std::ofstream(path_) << "old";
   {
     auto file = AtomicFile::create(path_, {});
     ASSERT_TRUE(file);
-    EXPECT_EQ(content(path_), "old");
+    EXPECT_EQ(read_bytes(path_), "old");
     ASSERT_TRUE(file->write(bytes_of("new")));
     ASSERT_TRUE(file->commit());
   }
-  EXPECT_EQ(content(path_), "new");
-  EXPECT_EQ(n_files(), 1u);
+  EXPECT_EQ(read_bytes(path_), "new");
+  EXPECT_EQ(folder_.n_files(), 1u);
 }
 
 TEST_F(SavedFileTest, what_another_writer_is_writing_stays) {
   auto first = AtomicFile::create(path_, {});
   auto second = AtomicFile::create(path_, {});
   ASSERT_TRUE(first && second);
-  EXPECT_EQ(n_files(), 2u);
+  EXPECT_EQ(folder_.n_files(), 2u);
   ASSERT_TRUE(first->write(bytes_of("first")) && second->write(bytes_of("second")));
   ASSERT_TRUE(second->commit());
-  EXPECT_EQ(content(path_), "second");
+  EXPECT_EQ(read_bytes(path_), "second");
   ASSERT_TRUE(first->commit());
-  EXPECT_EQ(content(path_), "first");
-  EXPECT_EQ(n_files(), 1u);
+  EXPECT_EQ(read_bytes(path_), "first");
+  EXPECT_EQ(folder_.n_files(), 1u);
 }
 
 TEST_F(SavedFileTest, nothing_remains_of_a_file_that_is_given_up) {
@@ -199,30 +182,30 @@ TEST_F(SavedFileTest, nothing_remains_of_a_file_that_is_given_up) {
     auto file = AtomicFile::create(path_, {});
     ASSERT_TRUE(file && file->write(bytes_of("half")));
   }
-  EXPECT_EQ(n_files(), 0u);
+  EXPECT_EQ(folder_.n_files(), 0u);
 }
 
 TEST_F(SavedFileTest, links_are_followed_to_where_there_is_no_file_yet) {
-  fs::create_directory(folder_ / "data");
+  fs::create_directory(folder_.path() / "data");
   fs::create_symlink("data/next", path_);
-  fs::create_symlink(folder_ / "data" / "session", folder_ / "data" / "next");
+  fs::create_symlink(folder_.path() / "data" / "session", folder_.path() / "data" / "next");
   auto file = AtomicFile::create(path_, {});
   ASSERT_TRUE(file) << file.error().message;
   ASSERT_TRUE(file->write(bytes_of("new")) && file->commit());
-  EXPECT_TRUE(fs::is_symlink(path_) && fs::is_symlink(folder_ / "data" / "next"));
-  EXPECT_FALSE(fs::is_symlink(folder_ / "data" / "session"));
-  EXPECT_EQ(content(path_), "new");
-  EXPECT_EQ(n_files(), 2u);
+  EXPECT_TRUE(fs::is_symlink(path_) && fs::is_symlink(folder_.path() / "data" / "next"));
+  EXPECT_FALSE(fs::is_symlink(folder_.path() / "data" / "session"));
+  EXPECT_EQ(read_bytes(path_), "new");
+  EXPECT_EQ(folder_.n_files(), 2u);
 }
 
 TEST_F(SavedFileTest, links_in_a_circle_are_refused) {
   fs::create_symlink("other", path_);
-  fs::create_symlink("session", folder_ / "other");
+  fs::create_symlink("session", folder_.path() / "other");
   const auto file = AtomicFile::create(path_, {});
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().status, RUNNEL_IO);
   EXPECT_TRUE(fs::is_symlink(path_));
-  EXPECT_EQ(n_files(), 2u);
+  EXPECT_EQ(folder_.n_files(), 2u);
 }
 
 TEST_F(SavedFileTest, permissions_are_those_of_the_older_file_whatever_the_umask) {
@@ -240,14 +223,14 @@ TEST_F(SavedFileTest, permissions_are_those_of_the_older_file_whatever_the_umask
 }
 
 TEST_F(SavedFileTest, no_link_or_folder_is_taken_for_a_partial_file) {
-  std::ofstream(folder_ / "precious") << "precious";
-  fs::create_symlink(folder_ / "precious", folder_ / "session.partial-0");
-  fs::create_directory(folder_ / "session.partial-1");
+  std::ofstream(folder_.path() / "precious") << "precious";
+  fs::create_symlink(folder_.path() / "precious", folder_.path() / "session.partial-0");
+  fs::create_directory(folder_.path() / "session.partial-1");
   auto file = AtomicFile::create(path_, {});
   ASSERT_TRUE(file && file->write(bytes_of("new")) && file->commit());
-  EXPECT_EQ(content(folder_ / "precious"), "precious");
-  EXPECT_EQ(content(path_), "new");
-  EXPECT_EQ(n_files(), 4u);
+  EXPECT_EQ(read_bytes(folder_.file("precious")), "precious");
+  EXPECT_EQ(read_bytes(path_), "new");
+  EXPECT_EQ(folder_.n_files(), 4u);
 }
 
 }  // namespace

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "lib/session/session.h"
@@ -13,6 +10,7 @@
 #include "lib/synth/random_weights.h"
 #include "lib/synth/synthetic_file.h"
 #include "lib/synth/tensors.h"
+#include "tests/support/folder.h"
 
 namespace runnel::test {
 namespace {
@@ -69,13 +67,11 @@ std::shared_ptr<const Model> make(const SynthShape& shape, TensorType type, std:
 }
 
 std::string file_of(const Synthesis& what, std::int32_t threads) {
-  const auto path = std::filesystem::path(testing::TempDir()) / ("synth" + std::to_string(threads) + ".gguf");
-  const Result<void> written = write_synthetic(what, path.string(), on_threads(threads));
+  const Folder folder;
+  const std::string path = folder.file("synth.gguf");
+  const Result<void> written = write_synthetic(what, path, on_threads(threads));
   EXPECT_TRUE(written) << written.error().message;
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  std::filesystem::remove(path);
-  return bytes;
+  return read_bytes(path);
 }
 
 // As the models' authors give them; of stories260K and where no number is given, counted in the files.
@@ -245,7 +241,7 @@ TEST(Synthesis, IsFoundByNameOrSaysWhatThereIs) {
 }
 
 TEST(Synthesis, StopsOnRequestAndLeavesNothing) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "stopped.gguf";
+  const Folder folder;
   Synthesis what = synthesis(tiny_shapes()[0], TensorType::f16);
   int n_calls = 0;
   double last = 0.0;
@@ -254,11 +250,11 @@ TEST(Synthesis, StopsOnRequestAndLeavesNothing) {
     last = fraction;
     return ++n_calls < 3;
   };
-  const Result<void> written = write_synthetic(what, path.string(), on_threads(1));
+  const Result<void> written = write_synthetic(what, folder.file("stopped.gguf"), on_threads(1));
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().status, RUNNEL_STOPPED);
   EXPECT_EQ(n_calls, 3);
-  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(folder.n_files(), 0u);
 
   what.on_progress = [&](double fraction) {
     last = fraction;

@@ -2,21 +2,14 @@
 // expect, and the small trained models.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <sstream>
 
+#include "tests/support/folder.h"
 #include "tests/support/paths.h"
 #include "tokenizer_fixture.h"
 
 namespace runnel::test {
 namespace {
-
-std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 Strings split(const std::string& text, const std::string& separator) {
   Strings parts;
@@ -49,8 +42,8 @@ class Vectors : public testing::TestWithParam<const char*> {};
 TEST_P(Vectors, EveryLineMatches) {
   const std::string name = std::string("tokenizers/ggml-vocab-") + GetParam() + ".gguf";
   RUNNEL_OPEN_TOKENIZER(name);
-  const Strings texts = split(contents(model + ".inp"), "\n__ggml_vocab_test__\n");
-  const Strings lines = split(contents(model + ".out"), "\n");
+  const Strings texts = split(read_bytes(model + ".inp"), "\n__ggml_vocab_test__\n");
+  const Strings lines = split(read_bytes(model + ".out"), "\n");
   ASSERT_GT(texts.size(), 40U);
   ASSERT_GE(lines.size(), texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -66,7 +59,7 @@ class RoundTrip : public Vectors {};
 TEST_P(RoundTrip, DecodingGivesTheTextBack) {
   const std::string name = std::string("tokenizers/ggml-vocab-") + GetParam() + ".gguf";
   RUNNEL_OPEN_TOKENIZER(name);
-  for (const std::string& text : split(contents(model + ".inp"), "\n__ggml_vocab_test__\n")) {
+  for (const std::string& text : split(read_bytes(model + ".inp"), "\n__ggml_vocab_test__\n")) {
     for (const unsigned flags : {RUNNEL_TEXT_ONLY, RUNNEL_ADD_BOS}) {
       Tokens ids;
       ASSERT_TRUE((*tokenizer)->encode(text, flags, ids));
