@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/support/append.h"
 #include "tests/support/continuation.h"
 #include "tests/support/paths.h"
 
@@ -27,11 +28,6 @@ std::vector<std::int32_t> story(const runnel_model* model, std::size_t n) {
   auto tokens = tokenize(model, text, RUNNEL_ADD_BOS);
   tokens.resize(n);
   return tokens;
-}
-
-int keep(void* user, const char* text, std::size_t n_bytes, std::int32_t) {
-  static_cast<std::string*>(user)->append(text, n_bytes);
-  return 0;
 }
 
 class Api : public testing::Test {
@@ -128,7 +124,7 @@ TEST_F(Api, feeding_in_pieces_is_feeding_at_once) {
   for (const int pieces : {0, 1}) {
     const auto session = open_session(model.get(), {{"window", "60"}, {"batch", "32"}, {"cache", "f32"}});
     if (pieces == 0) {
-      require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+      feed(session.get(), tokens);
     } else {
       for (std::size_t at = 0, n = 1; at < tokens.size(); at += n, n = n % 37 + 5)
         require(runnel_session_feed(session.get(), tokens.data() + at, std::min(n, tokens.size() - at),
@@ -150,7 +146,7 @@ TEST_F(Api, same_seed_same_text_at_any_number_of_threads) {
         open_session(model.get(), {{"threads", std::to_string(threads)}, {"seed", "42"}, {"window", "100"}});
     require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
     require(runnel_session_set(session.get(), "ignore_eos", "true"));
-    require(runnel_session_generate(session.get(), 300, keep, &texts[threads - 1], nullptr));
+    require(runnel_session_generate(session.get(), 300, append, &texts[threads - 1], nullptr));
   }
   EXPECT_GT(texts[0].size(), 300u);
   EXPECT_EQ(texts[0], texts[1]);
@@ -162,7 +158,7 @@ TEST_F(Api, a_model_may_be_closed_before_its_sessions) {
   model.reset();
   require(runnel_session_feed_text(session.get(), "Hello", 5, RUNNEL_ADD_BOS));
   std::string text;
-  require(runnel_session_generate(session.get(), 5, keep, &text, nullptr));
+  require(runnel_session_generate(session.get(), 5, append, &text, nullptr));
   EXPECT_FALSE(text.empty());
 }
 
@@ -180,7 +176,7 @@ TEST_F(Api, a_model_from_memory_is_the_same_model) {
   for (const runnel_model* which : std::initializer_list<const runnel_model*>{model.get(), m}) {
     const auto session = open_session(which, {{"temperature", "0"}});
     require(runnel_session_feed_text(session.get(), "I want", 6, RUNNEL_ADD_BOS));
-    require(runnel_session_generate(session.get(), 20, keep, &texts[which == m], nullptr));
+    require(runnel_session_generate(session.get(), 20, append, &texts[which == m], nullptr));
   }
   EXPECT_EQ(texts[0], texts[1]);
   EXPECT_EQ(runnel_model_open_memory(data.get() + 1, n - 1, nullptr, &m), RUNNEL_BAD_ARGUMENT);
@@ -191,14 +187,14 @@ TEST_F(Api, stop_texts_end_the_text_and_are_not_part_of_it) {
   const auto session = open_session(model.get(), {{"temperature", "0"}, {"ignore_eos", "true"}});
   require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
   std::string whole, cut;
-  require(runnel_session_generate(session.get(), 40, keep, &whole, nullptr));
+  require(runnel_session_generate(session.get(), 40, append, &whole, nullptr));
   ASSERT_GT(whole.size(), 30u);
   const std::string stop = whole.substr(12, 6);
   require(runnel_session_reset(session.get()));
   require(runnel_session_set(session.get(), "stop", stop.c_str()));
   require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
   runnel_finish finish = RUNNEL_FINISH_LENGTH;
-  require(runnel_session_generate(session.get(), 40, keep, &cut, &finish));
+  require(runnel_session_generate(session.get(), 40, append, &cut, &finish));
   EXPECT_EQ(finish, RUNNEL_FINISH_STOP_TEXT);
   EXPECT_EQ(cut, whole.substr(0, whole.find(stop)));
 }
@@ -208,7 +204,7 @@ TEST_F(Api, each_piece_comes_with_its_last_token) {
   const auto session = open_session(model.get(), {{"temperature", "0"}, {"ignore_eos", "true"}});
   std::string whole;
   require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
-  require(runnel_session_generate(session.get(), 12, keep, &whole, nullptr));
+  require(runnel_session_generate(session.get(), 12, append, &whole, nullptr));
   require(runnel_session_reset(session.get()));
   require(runnel_session_set(session.get(), "stop", (whole.substr(whole.size() - 3) + "\x01").c_str()));
   require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
@@ -303,7 +299,7 @@ TEST_F(Api, biases_that_leave_no_token) {
   for (const char* temperature : {"0", "1"}) {
     const auto session = open_session(model.get(), {{"logit_bias", all}, {"temperature", temperature}});
     const auto tokens = story(model.get(), 4);
-    require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+    feed(session.get(), tokens);
     std::int32_t token = 0;
     EXPECT_EQ(runnel_session_sample(session.get(), &token), RUNNEL_BAD_ARGUMENT);
     EXPECT_EQ(std::string(runnel_last_error()).rfind("logit_bias: ", 0), 0u) << runnel_last_error();
@@ -334,7 +330,7 @@ TEST_F(Api, signals_are_for_the_threads_of_the_host) {
     const auto before = threads_of_this_process();
     const auto session = open_session(model.get(), {{"threads", "2"}});
     const auto tokens = story(model.get(), 10);
-    require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+    feed(session.get(), tokens);
     EXPECT_EQ(blocked_signals("/proc/thread-self") >> (SIGHUP - 1) & 1, 0u);
     for (const auto& thread : threads_of_this_process()) {
       if (before.count(thread) != 0) continue;
@@ -347,18 +343,17 @@ TEST_F(Api, signals_are_for_the_threads_of_the_host) {
 
 TEST_F(Api, chat_answers_and_answers_again) {
   const auto session = open_session(model.get(), {{"temperature", "0"}});
-  runnel_chat* c = nullptr;
-  require(runnel_chat_open(session.get(), nullptr, &c));
-  const std::unique_ptr<runnel_chat, decltype(&runnel_chat_close)> chat(c, runnel_chat_close);
-  EXPECT_EQ(runnel_chat_again(c, -1, keep, nullptr, nullptr), RUNNEL_BAD_ARGUMENT);
+  const ChatHandle chat = open_chat(session.get());
+  runnel_chat* const c = chat.get();
+  EXPECT_EQ(runnel_chat_again(c, -1, append, nullptr, nullptr), RUNNEL_BAD_ARGUMENT);
   const std::string question = "Can you find me a cheap hotel in Paris?";
   std::string first, again;
   runnel_finish finish = RUNNEL_FINISH_LENGTH;
-  require(runnel_chat_say(c, question.data(), question.size(), 200, keep, &first, &finish));
+  require(runnel_chat_say(c, question.data(), question.size(), 200, append, &first, &finish));
   EXPECT_EQ(finish, RUNNEL_FINISH_END);
   EXPECT_EQ(first,
             "I found 10 hotels. How about the 1 star hotel called Ac Hotel By Marriott Paris Porte Maillot?");
-  require(runnel_chat_again(c, 200, keep, &again, &finish));
+  require(runnel_chat_again(c, 200, append, &again, &finish));
   EXPECT_EQ(again, first);
   require(runnel_chat_continue(c, 3, nullptr, nullptr, nullptr));  // past the answer's end
   EXPECT_EQ(runnel_chat_again(c, 200, nullptr, nullptr, nullptr), RUNNEL_BAD_ARGUMENT);
@@ -395,7 +390,7 @@ TEST_F(Api, a_session_in_a_chat_is_changed_through_the_chat) {
   ChatHandle chat = open_chat(session.get());
   const auto say = [&] {
     std::string answer;
-    require(runnel_chat_say(chat.get(), "Hello!", 6, 8, keep, &answer, nullptr));
+    require(runnel_chat_say(chat.get(), "Hello!", 6, 8, append, &answer, nullptr));
     return answer;
   };
   const std::string first = say();
@@ -465,7 +460,7 @@ TEST_F(Api, windows_from_nothing_to_absurd) {
       const auto session =
           open_session(model.get(), {{"window", window}, {"sinks", sinks}, {"batch", "65536"}});
       const auto tokens = story(model.get(), 1200);
-      require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+      feed(session.get(), tokens);
       EXPECT_TRUE(std::isfinite(runnel_session_logits(session.get())[0])) << window << " " << sinks;
     }
   }

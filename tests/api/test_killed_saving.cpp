@@ -28,11 +28,9 @@ const Settings settings = {{"window", "2000"},
                            {"seed", "3"}};
 
 // The stream is always the same: these tokens, and then what the session samples.
-SessionHandle start(const runnel_model* model, std::size_t n_vocab) {
+SessionHandle start(const runnel_model* model) {
   auto session = open_session(model, settings);
-  std::vector<std::int32_t> tokens(n_start);
-  for (std::size_t i = 0; i < n_start; ++i) tokens[i] = static_cast<std::int32_t>((i * i + 11 * i) % n_vocab);
-  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  feed(session.get(), some_tokens(n_start));
   return session;
 }
 
@@ -85,7 +83,7 @@ TEST(KilledSaving, leaves_the_old_or_the_new_session) {
   const std::string path = folder.file("session");
 
   // What the stream is without interruption, followed as far as the writers get.
-  const auto whole = start(model.get(), n_vocab);
+  const auto whole = start(model.get());
   require(runnel_session_save(whole.get(), path.c_str()));
   const auto before = std::chrono::steady_clock::now();
   require(runnel_session_save(whole.get(), path.c_str()));

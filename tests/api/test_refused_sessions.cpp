@@ -12,10 +12,10 @@ using namespace runnel::test;
 class Refusal : public Saving {
  protected:
   void SetUp() override {
-    const auto other = open_with(model.get(), settings);
-    feed(other.get(), some_tokens(90, n_vocab()));
+    const auto other = open_session(model.get(), settings);
+    feed(other.get(), some_tokens(90));
     require(runnel_session_save(other.get(), path.c_str()));
-    feed(session.get(), some_tokens(20, n_vocab()));
+    feed(session.get(), some_tokens(20));
   }
 
   // And the session is as it was.
@@ -31,24 +31,24 @@ class Refusal : public Saving {
     EXPECT_TRUE(read_bytes(kept) == before) << why;
   }
 
-  const SettingList settings = with(lively, {{"window", "60"}});
+  const Settings settings = with(lively, {{"window", "60"}});
   const std::string path = folder.file("session");
-  SessionHandle session = open_with(model.get(), settings);
+  SessionHandle session = open_session(model.get(), settings);
 };
 
 TEST_F(Refusal, other_settings) {
-  session = open_with(model.get(), with(settings, {{"window", "61"}}));
+  session = open_session(model.get(), with(settings, {{"window", "61"}}));
   expect_refused(path, RUNNEL_BAD_ARGUMENT,
                  "saved with window 60, this one has window 61: open it with window 60");
-  session = open_with(model.get(), with(settings, {{"sinks", "8"}}));
+  session = open_session(model.get(), with(settings, {{"sinks", "8"}}));
   expect_refused(path, RUNNEL_BAD_ARGUMENT, "open it with sinks 4");
-  session = open_with(model.get(), with(settings, {{"cache", "int8"}}));
+  session = open_session(model.get(), with(settings, {{"cache", "int8"}}));
   expect_refused(path, RUNNEL_BAD_ARGUMENT, "open it with cache f16");
 }
 
 TEST_F(Refusal, other_weights) {
   model = open_model(demo_model(), {{"int8", "true"}});
-  session = open_with(model.get(), settings);
+  session = open_session(model.get(), settings);
   expect_refused(path, RUNNEL_BAD_ARGUMENT, "open it with int8 false");
 }
 
@@ -56,7 +56,7 @@ TEST_F(Refusal, another_model) {
   const std::string other = "models/stories260K-f32.gguf";
   RUNNEL_NEEDS_SHARED(other);
   model = open_model(shared(other));
-  session = open_with(model.get(), settings);
+  session = open_session(model.get(), settings);
   expect_refused(path, RUNNEL_BAD_ARGUMENT,
                  "belongs to another model, runnel-demo-f16.gguf; this one is stories260K-f32.gguf");
 }
@@ -66,12 +66,12 @@ TEST_F(Refusal, the_model_is_what_its_file_holds) {
   std::string bytes = read_bytes(demo_model());
   write_bytes(folder.file("renamed.gguf"), bytes);
   model = open_model(folder.file("renamed.gguf"));
-  session = open_with(model.get(), settings);
+  session = open_session(model.get(), settings);
   require(runnel_session_load(session.get(), path.c_str()));
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_bytes(folder.file("changed.gguf"), bytes);
   model = open_model(folder.file("changed.gguf"));
-  session = open_with(model.get(), settings);
+  session = open_session(model.get(), settings);
   expect_refused(path, RUNNEL_BAD_ARGUMENT, "belongs to another model");
 }
 
@@ -103,7 +103,7 @@ TEST_F(Refusal, a_chat_wants_a_conversation_in_its_own_form) {
   talk.say(lines[0]);
   require(runnel_chat_save(talk.chat.get(), path.c_str()));
 
-  session = open_with(model.get(), settings);
+  session = open_session(model.get(), settings);
   runnel_chat* other = nullptr;
   require(runnel_chat_open(session.get(), config({{"template", "chatml"}}).get(), &other));
   EXPECT_EQ(runnel_chat_load(other, path.c_str()), RUNNEL_BAD_ARGUMENT);

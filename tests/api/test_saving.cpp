@@ -11,10 +11,10 @@ TEST_F(Saving, goes_on_to_the_bit_in_every_type_and_at_every_age) {
   for (const char* type : {"f32", "f16", "int8"}) {
     for (const std::size_t n_before : {1u, 4u, 5u, 64u, 65u, 150u}) {
       SCOPED_TRACE(std::string(type) + ", after " + std::to_string(n_before) + " tokens");
-      const SettingList settings = with(lively, {{"cache", type}, {"window", "60"}, {"batch", "32"}});
-      const auto session = open_with(model.get(), settings);
-      const auto copy = open_with(model.get(), with(settings, {{"threads", n_before == 65 ? "2" : "1"}}));
-      feed(session.get(), some_tokens(n_before, n_vocab()));
+      const Settings settings = with(lively, {{"cache", type}, {"window", "60"}, {"batch", "32"}});
+      const auto session = open_session(model.get(), settings);
+      const auto copy = open_session(model.get(), with(settings, {{"threads", n_before == 65 ? "2" : "1"}}));
+      feed(session.get(), some_tokens(n_before));
       continue_for(session.get(), n_vocab(), n_before % 2 * 5);  // the random numbers have moved on, or not
       expect_same_future(session.get(), copy.get(), 40);
     }
@@ -28,10 +28,10 @@ TEST_F(Saving, every_family) {
     RUNNEL_NEEDS_SHARED(path);
     model = open_model(shared(path));
     for (const char* type : {"f32", "int8"}) {
-      const SettingList settings =
+      const Settings settings =
           with(lively, {{"cache", type}, {"sinks", "2"}, {"window", "30"}, {"batch", "8"}});
-      const auto session = open_with(model.get(), settings);
-      const auto copy = open_with(model.get(), settings);
+      const auto session = open_session(model.get(), settings);
+      const auto copy = open_session(model.get(), settings);
       feed(session.get(), some_tokens(77, n_vocab()));
       expect_same_future(session.get(), copy.get(), 40);
     }
@@ -39,8 +39,8 @@ TEST_F(Saving, every_family) {
 }
 
 TEST_F(Saving, a_session_that_has_read_nothing) {
-  const auto session = open_with(model.get(), lively);
-  const auto copy = open_with(model.get(), lively);
+  const auto session = open_session(model.get(), lively);
+  const auto copy = open_session(model.get(), lively);
   const std::string path = folder.file("session");
   require(runnel_session_save(session.get(), path.c_str()));
   feed(copy.get(), {5, 6, 7});
@@ -54,9 +54,9 @@ TEST_F(Saving, a_session_that_has_read_nothing) {
 
 // A first message that could not be read leaves a conversation in which nothing was said, opening included.
 TEST_F(Saving, a_chat_whose_first_message_was_refused) {
-  const SettingList settings = with(lively, {{"window", "60"}, {"overflow", "error"}});
-  const auto session = open_with(model.get(), settings);
-  const auto copy = open_with(model.get(), settings);
+  const Settings settings = with(lively, {{"window", "60"}, {"overflow", "error"}});
+  const auto session = open_session(model.get(), settings);
+  const auto copy = open_session(model.get(), settings);
   const ChatHandle chat = open_chat(session.get()), copied = open_chat(copy.get());
   const std::string much(2000, 'a');
   EXPECT_EQ(runnel_chat_say(chat.get(), much.data(), much.size(), 5, nullptr, nullptr, nullptr),
@@ -72,13 +72,13 @@ TEST_F(Saving, a_chat_whose_first_message_was_refused) {
 TEST_F(Saving, pinned_prefix_marked_turns_and_rewound_streams) {
   for (const char* type : {"f32", "f16", "int8"}) {
     SCOPED_TRACE(type);
-    const SettingList settings =
+    const Settings settings =
         with(lively, {{"cache", type}, {"window", "60"}, {"batch", "16"}, {"evict", "turn"}});
-    const auto session = open_with(model.get(), settings);
-    const auto copy = open_with(model.get(), settings);
+    const auto session = open_session(model.get(), settings);
+    const auto copy = open_session(model.get(), settings);
     require(runnel_session_pin(session.get(), 13));
     for (int turn = 0; turn < 9; ++turn) {
-      feed(session.get(), some_tokens(14, n_vocab()));
+      feed(session.get(), some_tokens(14));
       require(runnel_session_mark_turn(session.get()));
     }
     expect_same_future(session.get(), copy.get(), 30);
@@ -94,7 +94,7 @@ TEST_F(Saving, pinned_prefix_marked_turns_and_rewound_streams) {
 // Whatever a chat had left behind in the session that a file is loaded into.
 TEST_F(Saving, into_a_session_that_has_been_a_chat) {
   const auto session = open_session(model.get(), {{"window", "40"}, {"temperature", "0"}});
-  feed(session.get(), some_tokens(60, n_vocab()));
+  feed(session.get(), some_tokens(60));
   const auto copy = open_session(model.get(), {{"window", "40"}, {"temperature", "0"}});
   open_chat(copy.get());  // and closed
   require(runnel_session_mark_turn(session.get()));
@@ -114,7 +114,7 @@ TEST_F(Saving, not_while_logits_are_given) {
     c.n_refused += runnel_session_save(c.session, c.path.c_str()) == RUNNEL_BAD_ARGUMENT ? 1 : 0;
     return 0;
   };
-  const auto tokens = some_tokens(5, n_vocab());
+  const auto tokens = some_tokens(5);
   require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), on_logits, &call));
   EXPECT_EQ(call.n_refused, 5);
   EXPECT_FALSE(std::filesystem::exists(call.path));
@@ -150,14 +150,14 @@ TEST_F(Saving, not_while_a_message_is_read) {
 TEST_F(Saving, another_batch_is_the_same_but_for_rounding) {
   for (const auto& [batch, other] : {std::pair{"1", "32"}, {"32", "1"}, {"8", "32"}}) {
     SCOPED_TRACE(std::string(batch) + " and " + other);
-    const SettingList settings = {{"window", "60"}, {"cache", "f32"}};
-    const auto session = open_with(model.get(), with(settings, {{"batch", batch}}));
-    const auto copy = open_with(model.get(), with(settings, {{"batch", other}}));
-    feed(session.get(), some_tokens(150, n_vocab()));
+    const Settings settings = {{"window", "60"}, {"cache", "f32"}};
+    const auto session = open_session(model.get(), with(settings, {{"batch", batch}}));
+    const auto copy = open_session(model.get(), with(settings, {{"batch", other}}));
+    feed(session.get(), some_tokens(150));
     require(runnel_session_save(session.get(), folder.file("session").c_str()));
     require(runnel_session_load(copy.get(), folder.file("session").c_str()));
     EXPECT_EQ(visible(copy.get()), visible(session.get()));
-    for (const std::int32_t token : some_tokens(70, n_vocab())) {
+    for (const std::int32_t token : some_tokens(70)) {
       feed(session.get(), {token});
       feed(copy.get(), {token});
       const auto a = logits_of(copy.get(), n_vocab()), b = logits_of(session.get(), n_vocab());
@@ -167,12 +167,12 @@ TEST_F(Saving, another_batch_is_the_same_but_for_rounding) {
 }
 
 TEST_F(Saving, the_file_is_as_large_as_what_the_cache_holds) {
-  const auto session = open_with(model.get(), {{"window", "4000"}});
+  const auto session = open_session(model.get(), {{"window", "4000"}});
   const std::string path = folder.file("session");
-  feed(session.get(), some_tokens(10, n_vocab()));
+  feed(session.get(), some_tokens(10));
   require(runnel_session_save(session.get(), path.c_str()));
   const auto small = std::filesystem::file_size(path);
-  feed(session.get(), some_tokens(990, n_vocab()));
+  feed(session.get(), some_tokens(990));
   require(runnel_session_save(session.get(), path.c_str()));
   const auto large = std::filesystem::file_size(path);
   // Room for 4 sinks and for 4,000 + 255 others, both in blocks of 16.
@@ -187,7 +187,7 @@ TEST_F(Saving, a_conversation_goes_on_where_it_was) {
   for (const char* evict : {"turn", "token"}) {
     for (const std::int64_t n_tokens : {3, 30}) {  // 3: the answer is cut, the turn is still open
       SCOPED_TRACE(std::string(evict) + ", answers of " + std::to_string(n_tokens));
-      const SettingList settings = with(lively, {{"window", "120"}, {"evict", evict}});
+      const Settings settings = with(lively, {{"window", "120"}, {"evict", evict}});
       const Talk talk(model.get(), settings), copy(model.get(), settings);
       const std::string system = "You are a helpful assistant.";
       require(runnel_chat_system(talk.chat.get(), system.data(), system.size()));

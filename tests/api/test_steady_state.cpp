@@ -107,12 +107,10 @@ TEST(SteadyState, exchanges_leave_without_allocating) {
 TEST(SteadyState, reads_without_growing) {
   const auto model = open_model(demo_model());
   const auto session = open_session(model.get(), {{"window", "252"}});
-  std::vector<std::int32_t> tokens(2000);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(300 + i * 7 % 3000);
-  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  const std::vector<std::int32_t> tokens = some_tokens(2000);
+  feed(session.get(), tokens);
   const long before = n_allocations, resident_before = resident_kib();
-  for (int i = 0; i < 10; ++i)
-    require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  for (int i = 0; i < 10; ++i) feed(session.get(), tokens);
   EXPECT_EQ(n_allocations - before, 0);
   EXPECT_LT(resident_kib() - resident_before, 1024);
 }
@@ -123,7 +121,7 @@ TEST(SteadyState, a_full_window_comes_to_lie_in_huge_pages) {
   const long usual = huge_kib();
   const auto session = open_session(model.get(), {{"window", "2044"}, {"cache", "f32"}});  // 12 MB
   const std::vector<std::int32_t> tokens(2000, 300);
-  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  feed(session.get(), tokens);
   const long before = huge_kib();
   if (before > usual) GTEST_SKIP() << "this system makes huge pages unasked";
   for (std::size_t i = 0; i < 100; ++i)

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/api.h"
+#include "tests/support/continuation.h"
 #include "tests/support/paths.h"
 
 namespace {
@@ -34,6 +34,7 @@ struct Stopper {
 class Stopping : public testing::Test {
  protected:
   ModelHandle model = open_model(demo_model());
+  const std::size_t n_vocab = static_cast<std::size_t>(runnel_model_fact(model.get(), RUNNEL_N_VOCAB));
 
   // Of a model that ends its text at once, every time.
   SessionHandle ending_session() const {
@@ -44,10 +45,6 @@ class Stopping : public testing::Test {
     return open_session(model.get(), {{"ignore_eos", "true"}, {"threads", "1"}});
   }
 };
-
-std::int64_t position(const SessionHandle& session) {
-  return runnel_session_stat(session.get(), RUNNEL_STAT_POSITION);
-}
 
 TEST_F(Stopping, continuing_ends_after_its_tokens) {
   const auto ending = ending_session(), usual = open_session(model.get(), {{"threads", "1"}});
@@ -169,18 +166,11 @@ struct BatchStopper {
   }
 };
 
-std::vector<float> logits(const SessionHandle& session, const ModelHandle& model) {
-  const float* row = runnel_session_logits(session.get());
-  return row ? std::vector<float>(row, row + runnel_model_fact(model.get(), RUNNEL_N_VOCAB))
-             : std::vector<float>();
-}
-
 // A batch that was given up leaves the session as if it had never been begun, a full window too: what it had
 // stored took the place of tokens that nobody sees.
 TEST_F(Stopping, a_batch_can_be_given_up_in_the_middle) {
   const Settings settings = {{"batch", "32"}, {"window", "60"}, {"threads", "2"}};
-  std::vector<std::int32_t> tokens;
-  for (std::int32_t i = 0; i < 700; ++i) tokens.push_back(300 + i * 7 % 100);
+  const std::vector<std::int32_t> tokens = some_tokens(700);
   for (const std::size_t n_before : {0u, 1u, 3u, 20u, 50u, 300u})
     for (const std::size_t n_batches : {0u, 1u, 6u}) {
       SCOPED_TRACE(n_before);
@@ -203,11 +193,11 @@ TEST_F(Stopping, a_batch_can_be_given_up_in_the_middle) {
       if (n_read > n_before)
         require(runnel_session_feed(expected.get(), tokens.data() + n_before, n_read - n_before, nullptr,
                                     nullptr));
-      EXPECT_EQ(logits(session, model), logits(expected, model));
-      EXPECT_EQ(logits(session, model).empty(), n_read == 0);
+      EXPECT_EQ(logits_of(session.get(), n_vocab), logits_of(expected.get(), n_vocab));
+      EXPECT_EQ(logits_of(session.get(), n_vocab).empty(), n_read == 0);
       for (const SessionHandle* each : {&session, &expected})
         require(runnel_session_feed(each->get(), tokens.data() + 400, 100, nullptr, nullptr));
-      EXPECT_EQ(logits(session, model), logits(expected, model));
+      EXPECT_EQ(logits_of(session.get(), n_vocab), logits_of(expected.get(), n_vocab));
     }
 }
 
@@ -247,7 +237,7 @@ TEST_F(Stopping, reading_is_told_of_batch_by_batch) {
   Listener listener{session.get()};
   require(runnel_session_on_progress(session.get(), Listener::progress, &listener));
   const std::vector<std::int32_t> tokens(64, 300);
-  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  feed(session.get(), tokens);
   EXPECT_EQ(listener.shares, (std::vector<double>{0.25, 0.5, 0.75, 1}));
   EXPECT_EQ(listener.n_refused, 4);
 
@@ -262,7 +252,7 @@ TEST_F(Stopping, reading_is_told_of_batch_by_batch) {
   EXPECT_EQ(position(session), 64 + 3 + 32);
 
   require(runnel_session_on_progress(session.get(), nullptr, nullptr));
-  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
+  feed(session.get(), tokens);
   EXPECT_EQ(listener.shares.size(), 2u);
 }
 

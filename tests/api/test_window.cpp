@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "tests/support/api.h"
+#include "tests/support/continuation.h"
 #include "tests/support/paths.h"
 
 namespace {
@@ -18,29 +18,7 @@ constexpr std::int64_t highest = std::numeric_limits<std::int64_t>::max();
 class Window : public testing::Test {
  protected:
   ModelHandle model = open_model(demo_model());
-
-  std::vector<std::int32_t> some_tokens(std::size_t n) const {
-    std::vector<std::int32_t> tokens(n);
-    for (std::size_t i = 0; i < n; ++i) tokens[i] = static_cast<std::int32_t>(300 + i * 7 % 3000);
-    return tokens;
-  }
 };
-
-std::int64_t stat(const SessionHandle& session, runnel_stat which) {
-  return runnel_session_stat(session.get(), which);
-}
-
-void feed(const SessionHandle& session, const std::vector<std::int32_t>& tokens) {
-  require(runnel_session_feed(session.get(), tokens.data(), tokens.size(), nullptr, nullptr));
-}
-
-std::vector<std::int32_t> visible(const SessionHandle& session) {
-  std::size_t n = 0;
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(stat(session, RUNNEL_STAT_CACHE_SIZE)));
-  require(runnel_session_visible(session.get(), tokens.data(), tokens.size(), &n));
-  tokens.resize(n);
-  return tokens;
-}
 
 TEST_F(Window, pins_are_taken_out_of_the_window) {
   for (const char* cache : {"f32", "f16", "int8"}) {
@@ -49,18 +27,18 @@ TEST_F(Window, pins_are_taken_out_of_the_window) {
     require(runnel_session_pin(session.get(), 10));
     EXPECT_EQ(stat(session, RUNNEL_STAT_PREFIX), 10);
     EXPECT_EQ(stat(session, RUNNEL_STAT_CACHE_SIZE), 32);
-    feed(session, tokens);
+    feed(session.get(), tokens);
     EXPECT_EQ(stat(session, RUNNEL_STAT_CACHE_USED), 32);
     EXPECT_EQ(stat(session, RUNNEL_STAT_EVICTED), 300 - 32);
     EXPECT_EQ(stat(session, RUNNEL_STAT_UNSEEN), 300 - 32);
     std::vector<std::int32_t> expected(tokens.begin(), tokens.begin() + 10);
     expected.insert(expected.end(), tokens.end() - 22, tokens.end());
-    EXPECT_EQ(visible(session), expected);
+    EXPECT_EQ(visible(session.get()), expected);
     // Later it is too late; a reset forgets the pin.
     EXPECT_EQ(runnel_session_pin(session.get(), 5), RUNNEL_BAD_ARGUMENT);
     require(runnel_session_reset(session.get()));
     EXPECT_EQ(stat(session, RUNNEL_STAT_PREFIX), 4);
-    EXPECT_TRUE(visible(session).empty());
+    EXPECT_TRUE(visible(session.get()).empty());
   }
 }
 
@@ -73,7 +51,7 @@ TEST_F(Window, pins_that_cannot_be) {
   EXPECT_EQ(runnel_session_pin(nullptr, 1), RUNNEL_BAD_ARGUMENT);
   for (const std::int64_t n : {31, 0, 17}) {  // a window of one token; no prefix
     require(runnel_session_pin(session.get(), n));
-    feed(session, some_tokens(100));
+    feed(session.get(), some_tokens(100));
     EXPECT_EQ(stat(session, RUNNEL_STAT_CACHE_USED), 32);
     require(runnel_session_rewind(session.get(), 0));
   }
@@ -82,17 +60,17 @@ TEST_F(Window, pins_that_cannot_be) {
 TEST_F(Window, exchanges_leave_as_a_whole) {
   const auto session = open_session(model.get(), {{"sinks", "4"}, {"window", "28"}, {"evict", "turn"}});
   const auto tokens = some_tokens(300);
-  feed(session, {tokens.begin(), tokens.begin() + 4});
+  feed(session.get(), {tokens.begin(), tokens.begin() + 4});
   for (std::size_t at = 4; at + 10 <= tokens.size(); at += 10) {
     require(runnel_session_mark_turn(session.get()));
-    feed(session, {tokens.begin() + static_cast<std::ptrdiff_t>(at),
-                   tokens.begin() + static_cast<std::ptrdiff_t>(at) + 10});
+    feed(session.get(), {tokens.begin() + static_cast<std::ptrdiff_t>(at),
+                         tokens.begin() + static_cast<std::ptrdiff_t>(at) + 10});
     EXPECT_EQ(stat(session, RUNNEL_STAT_TURNS), at == 4 ? 1 : 2) << at;
     EXPECT_EQ(stat(session, RUNNEL_STAT_CACHE_USED), at == 4 ? 14 : 24) << at;
   }
   // By token from now on: the window fills up again.
   require(runnel_session_set(session.get(), "evict", "token"));
-  feed(session, some_tokens(20));
+  feed(session.get(), some_tokens(20));
   EXPECT_EQ(stat(session, RUNNEL_STAT_CACHE_USED), 32);
   EXPECT_EQ(runnel_session_set(session.get(), "evict", "never"), RUNNEL_BAD_ARGUMENT);
   EXPECT_EQ(runnel_session_mark_turn(nullptr), RUNNEL_BAD_ARGUMENT);
@@ -101,18 +79,18 @@ TEST_F(Window, exchanges_leave_as_a_whole) {
 TEST_F(Window, rewinding_goes_to_what_is_held) {
   const auto session = open_session(model.get(), {{"sinks", "4"}, {"window", "28"}, {"batch", "8"}});
   const auto tokens = some_tokens(200);
-  feed(session, tokens);
+  feed(session.get(), tokens);
   const std::int64_t held = stat(session, RUNNEL_STAT_HELD_FROM);
   EXPECT_EQ(held, 200 - 28 - 7);
-  for (const std::int64_t position :
+  for (const std::int64_t to :
        {lowest, std::int64_t{-1}, std::int64_t{5}, held - 1, std::int64_t{201}, highest}) {
-    EXPECT_EQ(runnel_session_rewind(session.get(), position), RUNNEL_BAD_ARGUMENT) << position;
-    EXPECT_EQ(stat(session, RUNNEL_STAT_POSITION), 200);
+    EXPECT_EQ(runnel_session_rewind(session.get(), to), RUNNEL_BAD_ARGUMENT) << to;
+    EXPECT_EQ(position(session), 200);
     EXPECT_NE(runnel_session_logits(session.get()), nullptr);
   }
   EXPECT_EQ(runnel_session_rewind(nullptr, 0), RUNNEL_BAD_ARGUMENT);
   require(runnel_session_rewind(session.get(), 190));
-  EXPECT_EQ(stat(session, RUNNEL_STAT_POSITION), 190);
+  EXPECT_EQ(position(session), 190);
   EXPECT_NE(runnel_session_logits(session.get()), nullptr);
   require(runnel_session_generate(session.get(), 3, nullptr, nullptr, nullptr));
   require(runnel_session_rewind(session.get(), held));  // nothing of the window is left: no logits
@@ -122,7 +100,7 @@ TEST_F(Window, rewinding_goes_to_what_is_held) {
   EXPECT_NE(runnel_session_logits(session.get()), nullptr);
   require(runnel_session_rewind(session.get(), 0));
   EXPECT_EQ(runnel_session_logits(session.get()), nullptr);
-  feed(session, tokens);
+  feed(session.get(), tokens);
 }
 
 // The token in front of the first one that is held has just left: there is nothing to have logits from.
@@ -131,12 +109,12 @@ TEST_F(Window, rewinding_reads_no_token_that_has_left) {
     const auto session =
         open_session(model.get(), {{"sinks", "4"}, {"window", "28"}, {"batch", "8"}, {"evict", evict}});
     const auto tokens = some_tokens(40);
-    feed(session, tokens);
+    feed(session.get(), tokens);
     const std::int64_t held = stat(session, RUNNEL_STAT_HELD_FROM);
     ASSERT_EQ(held, 5);
     require(runnel_session_rewind(session.get(), held));
     EXPECT_EQ(runnel_session_logits(session.get()), nullptr);
-    EXPECT_EQ(visible(session), std::vector<std::int32_t>(tokens.begin(), tokens.begin() + 4));
+    EXPECT_EQ(visible(session.get()), std::vector<std::int32_t>(tokens.begin(), tokens.begin() + 4));
   }
 }
 
@@ -145,7 +123,7 @@ TEST_F(Window, visible_tokens_into_any_buffer) {
   std::size_t n = 99;
   require(runnel_session_visible(session.get(), nullptr, 0, &n));
   EXPECT_EQ(n, 0u);
-  feed(session, some_tokens(9));
+  feed(session.get(), some_tokens(9));
   EXPECT_EQ(runnel_session_visible(session.get(), nullptr, 0, &n), RUNNEL_BUFFER_TOO_SMALL);
   EXPECT_EQ(n, 9u);
   std::int32_t one = 0;
@@ -162,12 +140,12 @@ TEST_F(Window, overflow_can_be_an_error) {
     return runnel_session_feed(session.get(), tokens.data(), n, nullptr, nullptr);
   };
   EXPECT_EQ(feeds(33), RUNNEL_BAD_ARGUMENT);
-  EXPECT_EQ(stat(session, RUNNEL_STAT_POSITION), 0);
+  EXPECT_EQ(position(session), 0);
   EXPECT_EQ(feeds(32), RUNNEL_OK);
   EXPECT_EQ(feeds(29), RUNNEL_BAD_ARGUMENT);
   EXPECT_EQ(feeds(28), RUNNEL_OK);
   EXPECT_EQ(stat(session, RUNNEL_STAT_UNSEEN), 0);
-  EXPECT_EQ(stat(session, RUNNEL_STAT_POSITION), 60);
+  EXPECT_EQ(position(session), 60);
   require(runnel_session_set(session.get(), "overflow", "stream"));
   EXPECT_EQ(feeds(40), RUNNEL_OK);
   EXPECT_EQ(stat(session, RUNNEL_STAT_UNSEEN), 12);
@@ -185,11 +163,11 @@ TEST_F(Window, a_message_that_is_stopped_is_taken_back) {
     runnel_session_stop(static_cast<runnel_session*>(user));
   };
   for (int i = 0; i < 2; ++i) {
-    const auto before = visible(session);
+    const auto before = visible(session.get());
     require(runnel_session_observe(session.get(), stop, nullptr, session.get()));
     EXPECT_EQ(say("Hello!"), RUNNEL_STOPPED);
     require(runnel_session_observe(session.get(), nullptr, nullptr, nullptr));
-    EXPECT_EQ(visible(session), before);
+    EXPECT_EQ(visible(session.get()), before);
     require(say("Find me a film."));
   }
   // Stopped answers can be taken back too.

@@ -9,6 +9,7 @@
 #include "lib/chat/chat.h"
 #include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
+#include "tests/support/append.h"
 #include "tests/support/numbers.h"
 
 namespace {
@@ -55,11 +56,6 @@ std::string joined(const ChatPieces& pieces) {
   std::string text;
   for (const ChatPiece& piece : pieces) text += piece.text;
   return text;
-}
-
-int append(void* user, const char* text, std::size_t n_bytes, std::int32_t) {
-  static_cast<std::string*>(user)->append(text, n_bytes);
-  return 0;
 }
 
 // A conversation and, beside it, its text exchange by exchange.

@@ -1,7 +1,6 @@
 // The C API in a form that is short to use in tests.
 #pragma once
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -12,7 +11,7 @@
 
 namespace runnel::test {
 
-using Settings = std::initializer_list<std::pair<const char*, std::string>>;
+using Settings = std::vector<std::pair<const char*, std::string>>;
 
 using Config = std::unique_ptr<runnel_config, decltype(&runnel_config_free)>;
 using ModelHandle = std::unique_ptr<runnel_model, decltype(&runnel_model_close)>;
@@ -44,6 +43,12 @@ inline SessionHandle open_session(const runnel_model* model, const Settings& set
   return {s, runnel_session_close};
 }
 
+inline std::int64_t stat(const SessionHandle& session, runnel_stat which) {
+  return runnel_session_stat(session.get(), which);
+}
+
+inline std::int64_t position(const SessionHandle& session) { return stat(session, RUNNEL_STAT_POSITION); }
+
 inline ChatHandle open_chat(runnel_session* session) {
   runnel_chat* c = nullptr;
   require(runnel_chat_open(session, nullptr, &c));
@@ -57,6 +62,19 @@ inline std::vector<std::int32_t> tokenize(const runnel_model* model, const std::
   require(runnel_tokenize(model, text.data(), text.size(), flags, tokens.data(), tokens.size(), &n));
   tokens.resize(n);
   return tokens;
+}
+
+// Without a vocabulary's size those of the bundled model, of which the first 3,000 are all different.
+inline std::vector<std::int32_t> some_tokens(std::size_t n, std::size_t n_vocab = 3300) {
+  const std::size_t first = n_vocab / 11;  // bytes and special tokens stand before it
+  std::vector<std::int32_t> tokens(n);
+  for (std::size_t i = 0; i < n; ++i)
+    tokens[i] = static_cast<std::int32_t>(first + i * 7 % (n_vocab - first));
+  return tokens;
+}
+
+inline void feed(runnel_session* session, const std::vector<std::int32_t>& tokens) {
+  require(runnel_session_feed(session, tokens.data(), tokens.size(), nullptr, nullptr));
 }
 
 // Logits after each of the tokens, [n, n_vocab].

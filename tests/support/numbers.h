@@ -1,6 +1,5 @@
 // Measures of how far two results are apart.
 #pragma once
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -16,14 +15,6 @@ double nmse(const A* a, const B* b, std::size_t n) {
     power += static_cast<double>(b[i]) * static_cast<double>(b[i]);
   }
   return difference / power;
-}
-
-// -ln p(token) under a softmax of the logits.
-inline double nll(const float* logits, std::size_t n_vocab, std::size_t token) {
-  double max = -INFINITY, sum = 0;
-  for (std::size_t i = 0; i < n_vocab; ++i) max = std::max(max, static_cast<double>(logits[i]));
-  for (std::size_t i = 0; i < n_vocab; ++i) sum += std::exp(static_cast<double>(logits[i]) - max);
-  return std::log(sum) + max - static_cast<double>(logits[token]);
 }
 
 }  // namespace runnel::test
