@@ -1,12 +1,8 @@
 // Memory that runs out at any moment of a call: the call says so, and what was there before can be used on.
 // And what a session takes of it, which is told before it is opened.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "tests/support/allocations.h"
 #include "tests/support/api.h"
 #include "tests/support/folder.h"
 #include "tests/support/paths.h"
@@ -14,68 +10,14 @@
 
 namespace {
 
-// Allocations that still succeed; below zero: all do.
-std::atomic<long> n_left{-1};
-std::atomic<bool> for_ever{false};  // whether all fail after those, or one
-std::atomic<std::size_t> n_bytes_held{0};
-
-bool is_refused() noexcept {
-  long n = n_left;
-  while (n > 0 && !n_left.compare_exchange_weak(n, n - 1)) continue;
-  if (n != 0) return false;
-  if (!for_ever) n_left = -1;
-  return true;
-}
-
-void* or_throw(void* memory) {
-  if (memory) return memory;
-  throw std::bad_alloc();
-}
-
-void* counted(void* memory) noexcept {
-  n_bytes_held += malloc_usable_size(memory);  // of null: 0
-  return memory;
-}
-
-void* allocate(std::size_t n) noexcept { return is_refused() ? nullptr : counted(std::malloc(n ? n : 1)); }
-
-void* allocate(std::size_t n, std::size_t alignment) noexcept {
-  return is_refused() ? nullptr : counted(std::aligned_alloc(alignment, (n / alignment + 1) * alignment));
-}
-
-void release(void* memory) noexcept {
-  n_bytes_held -= malloc_usable_size(memory);
-  std::free(memory);
-}
-
-}  // namespace
-
-// The array forms call these.
-void* operator new(std::size_t n) { return or_throw(allocate(n)); }
-void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return allocate(n); }
-void* operator new(std::size_t n, std::align_val_t a) {
-  return or_throw(allocate(n, static_cast<std::size_t>(a)));
-}
-// Not inlined: GCC 12 would see free() called on what a `new` that is not inlined returned, and warn.
-[[gnu::noinline]] void operator delete(void* p) noexcept { release(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { release(p); }
-[[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept { release(p); }
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { release(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
-
-namespace {
-
 using namespace runnel::test;
-
-constexpr bool once = false, from_then_on = true;
 
 // The call with memory for n allocations.
 template <class Call>
-runnel_status with_memory(long n, bool all, Call&& call) {
-  for_ever = all;
-  n_left = n;
+runnel_status with_memory(long n, Refuse which, Call&& call) {
+  refuse_allocations_after(n, which);
   const runnel_status status = call();
-  n_left = -1;
+  allow_allocations();
   return status;
 }
 
@@ -85,7 +27,7 @@ template <class Call>
 void expect_no_memory_until_enough(Call&& call) {
   long n = 0;
   for (;; n += 1 + n / 100) {
-    const runnel_status status = with_memory(n, from_then_on, call);
+    const runnel_status status = with_memory(n, Refuse::all, call);
     if (status == RUNNEL_OK) break;
     ASSERT_EQ(status, RUNNEL_NO_MEMORY) << "after " << n << ": " << runnel_last_error();
     ASSERT_STREQ(runnel_last_error(), "not enough memory");
@@ -105,10 +47,10 @@ void expect_session_to_take_what_it_says(const runnel_model* model, const Settin
   const Config chosen = config(settings);
   std::int64_t cache = 0, scratch = 0;
   require(runnel_model_session_bytes(model, chosen.get(), &cache, &scratch));
-  const std::size_t before = n_bytes_held;
+  const std::size_t before = allocated_bytes();
   runnel_session* session = nullptr;
   require(runnel_session_open(model, chosen.get(), &session));
-  const auto taken = static_cast<double>(n_bytes_held - before);
+  const auto taken = static_cast<double>(allocated_bytes() - before);
   EXPECT_EQ(runnel_session_stat(session, RUNNEL_STAT_SCRATCH_BYTES), scratch);
   runnel_session_close(session);
   const auto said = static_cast<double>(cache + scratch);
@@ -203,7 +145,7 @@ TEST_F(NoMemory, settings_stay) {
     const auto set = [&, name = name, value = value] {
       return runnel_session_set(changed.get(), name, value);
     };
-    for (; with_memory(n, from_then_on, set) != RUNNEL_OK; ++n) {
+    for (; with_memory(n, Refuse::all, set) != RUNNEL_OK; ++n) {
       EXPECT_EQ(runnel_session_get(changed.get(), name), before);
       for (int i = 0; i < 12; ++i)
         ASSERT_EQ(next(changed.get()), next(twin.get())) << name << ", after " << n << " allocations";
@@ -218,7 +160,7 @@ TEST_F(NoMemory, a_session_without_memory_names_its_window) {
   for (long n = 0; n < 60; ++n) {
     runnel_session* opened = nullptr;
     const runnel_status status =
-        with_memory(n, once, [&] { return runnel_session_open(model.get(), nullptr, &opened); });
+        with_memory(n, Refuse::one, [&] { return runnel_session_open(model.get(), nullptr, &opened); });
     runnel_session_close(opened);
     if (status == RUNNEL_OK) continue;
     const std::string message = runnel_last_error();
@@ -231,7 +173,7 @@ TEST_F(NoMemory, a_session_without_memory_names_its_window) {
 // Also where it is the message of another error that finds none.
 TEST_F(NoMemory, errors_say_so) {
   for (long n = 0; n < 20; ++n) {
-    const runnel_status status = with_memory(n, from_then_on, [&] {
+    const runnel_status status = with_memory(n, Refuse::all, [&] {
       return runnel_session_set(session.get(), "no_such_setting_in_any_version_of_this", "1");
     });
     EXPECT_TRUE(status == RUNNEL_NO_MEMORY || status == RUNNEL_BAD_ARGUMENT) << runnel_last_error();
@@ -252,7 +194,7 @@ TEST_F(NoMemory, errors_of_long_paths_are_whole_or_say_so) {
   runnel_status status = RUNNEL_NO_MEMORY;
   for (long n = 0; status == RUNNEL_NO_MEMORY; ++n) {
     runnel_model* opened = nullptr;
-    status = with_memory(n, from_then_on, [&] { return runnel_model_open(path.c_str(), nullptr, &opened); });
+    status = with_memory(n, Refuse::all, [&] { return runnel_model_open(path.c_str(), nullptr, &opened); });
     ASSERT_EQ(runnel_last_error(), status == RUNNEL_NO_MEMORY ? "not enough memory" : whole);
   }
   EXPECT_EQ(status, RUNNEL_UNSUPPORTED);
@@ -280,7 +222,7 @@ struct State {
 TEST_F(NoMemory, a_message_that_was_not_read_is_taken_back) {
   const std::string path = folder.file("talk");
   const std::string first = "Hello there!", second = "I would like to book a table for two in San Jose.";
-  for (const bool all : {once, from_then_on})
+  for (const Refuse which : {Refuse::one, Refuse::all})
     for (const bool is_first : {true, false}) {
       const std::string& text = is_first ? first : second;
       int n_failed = 0;
@@ -293,7 +235,7 @@ TEST_F(NoMemory, a_message_that_was_not_read_is_taken_back) {
         require(say(first));
         if (is_first) require(runnel_chat_undo(chat.get()));
         const State before(session.get(), chat.get());
-        const runnel_status status = with_memory(n, all, [&] {
+        const runnel_status status = with_memory(n, which, [&] {
           return runnel_chat_say(chat.get(), text.data(), text.size(), 0, nullptr, nullptr, nullptr);
         });
         if (status == RUNNEL_OK) break;
@@ -327,7 +269,7 @@ TEST_F(NoMemory, a_message_that_was_not_read_lets_the_others_stay) {
     for (int i = 0; i < 2; ++i) require(say(first, 16));
     const State before(narrow.get(), chat.get());
     ASSERT_EQ(before.turns, 2);
-    is_enough = with_memory(n, once, [&] { return say(second, 0); }) == RUNNEL_OK;
+    is_enough = with_memory(n, Refuse::one, [&] { return say(second, 0); }) == RUNNEL_OK;
     if (!is_enough) {
       EXPECT_TRUE(State(narrow.get(), chat.get()) == before);
     } else {
@@ -344,8 +286,9 @@ TEST_F(NoMemory, an_answer_that_breaks_off_can_be_given_again) {
   for (long n = 0; !is_enough; ++n) {
     SCOPED_TRACE(n);
     const auto chat = open_chat(session.get());
-    const runnel_status status = with_memory(
-        n, once, [&] { return runnel_chat_say(chat.get(), "Hello you", 9, 8, nullptr, nullptr, nullptr); });
+    const runnel_status status = with_memory(n, Refuse::one, [&] {
+      return runnel_chat_say(chat.get(), "Hello you", 9, 8, nullptr, nullptr, nullptr);
+    });
     is_enough = status == RUNNEL_OK;
     ASSERT_TRUE(is_enough || status == RUNNEL_NO_MEMORY);
     if (n_messages(chat.get()) > 0) require(runnel_chat_again(chat.get(), 8, nullptr, nullptr, nullptr));
@@ -365,8 +308,8 @@ TEST_F(NoMemory, a_new_system_prompt_leaves_a_conversation) {
     require(runnel_chat_say(chat.get(), "Hello you", 9, 8, nullptr, nullptr, nullptr));
     const State before(session.get(), chat.get());
     const std::string prompt_before = runnel_chat_system_prompt(chat.get());
-    const runnel_status status =
-        with_memory(n, once, [&] { return runnel_chat_system(chat.get(), prompt.data(), prompt.size()); });
+    const runnel_status status = with_memory(
+        n, Refuse::one, [&] { return runnel_chat_system(chat.get(), prompt.data(), prompt.size()); });
     is_enough = status == RUNNEL_OK;
     ASSERT_TRUE(is_enough || status == RUNNEL_NO_MEMORY);
     if (!is_enough) {

@@ -4,44 +4,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
+#include "tests/support/allocations.h"
 #include "tests/support/api.h"
 #include "tests/support/huge_pages.h"
 #include "tests/support/paths.h"
-
-namespace {
-std::atomic<long> n_allocations{0};
-
-void* count(void* memory) noexcept {
-  ++n_allocations;
-  return memory;
-}
-
-void* or_throw(void* memory) {
-  if (memory) return memory;
-  throw std::bad_alloc();
-}
-
-std::size_t whole(std::size_t n, std::size_t alignment) { return (n / alignment + 1) * alignment; }
-}  // namespace
-
-// The array forms call these.
-void* operator new(std::size_t n) { return or_throw(count(std::malloc(n ? n : 1))); }
-void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return count(std::malloc(n ? n : 1)); }
-void* operator new(std::size_t n, std::align_val_t a) {
-  const auto alignment = static_cast<std::size_t>(a);
-  return or_throw(count(std::aligned_alloc(alignment, whole(n, alignment))));
-}
-// Not inlined: GCC 12 would see free() called on what a `new` that is not inlined returned, and warn.
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -79,9 +49,9 @@ TEST(SteadyState, generates_without_allocating) {
     require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
     require(
         runnel_session_generate(session.get(), 300, ignore, nullptr, nullptr));  // buffers take their size
-    const long before = n_allocations;
+    const std::size_t before = n_allocations();
     require(runnel_session_generate(session.get(), 1000, ignore, nullptr, nullptr));
-    EXPECT_EQ(n_allocations - before, 0);
+    EXPECT_EQ(n_allocations() - before, 0u);
   }
 }
 
@@ -98,9 +68,9 @@ TEST(SteadyState, exchanges_leave_without_allocating) {
     }
   };
   exchanges(20);
-  const long before = n_allocations;
+  const std::size_t before = n_allocations();
   exchanges(40);
-  EXPECT_EQ(n_allocations - before, 0);
+  EXPECT_EQ(n_allocations() - before, 0u);
   EXPECT_GE(runnel_session_stat(session.get(), RUNNEL_STAT_TURNS), 3);
 }
 
@@ -109,9 +79,10 @@ TEST(SteadyState, reads_without_growing) {
   const auto session = open_session(model.get(), {{"window", "252"}});
   const std::vector<std::int32_t> tokens = some_tokens(2000);
   feed(session.get(), tokens);
-  const long before = n_allocations, resident_before = resident_kib();
+  const std::size_t before = n_allocations();
+  const long resident_before = resident_kib();
   for (int i = 0; i < 10; ++i) feed(session.get(), tokens);
-  EXPECT_EQ(n_allocations - before, 0);
+  EXPECT_EQ(n_allocations() - before, 0u);
   EXPECT_LT(resident_kib() - resident_before, 1024);
 }
 

@@ -3,16 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <limits>
 #include <set>
 
 #include "lib/io/gguf.h"
 #include "lib/token/tokenizer.h"
-#include "tests/fuzz/allocation_peak.h"
 #include "tests/fuzz/check_gguf.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/allocations.h"
+#include "tests/support/paths.h"
 #include "tests/unit/gguf_builder.h"
 
 namespace runnel::test {
@@ -138,14 +137,12 @@ TEST(Gguf, BoundsMemoryForTablesOfTokens) {
 class RealFile : public testing::Test {
  protected:
   void SetUp() override {
-    const char* root = std::getenv("RUNNEL_SOURCE_ROOT");
-    const auto path =
-        std::filesystem::path(root != nullptr ? root : ".") / "../shared/models/stories260K-f32.gguf";
-    if (!std::filesystem::exists(path)) GTEST_SKIP() << "no reference model at " << path;
-    auto mapped = MappedFile::open(path.string());
+    RUNNEL_NEEDS_SHARED("models/stories260K-f32.gguf");
+    const std::string path = shared("models/stories260K-f32.gguf");
+    auto mapped = MappedFile::open(path);
     ASSERT_TRUE(mapped) << mapped.error().message;
     mapped_ = std::move(*mapped);
-    const auto file = GgufFile::parse(mapped_.bytes(), path.string());
+    const auto file = GgufFile::parse(mapped_.bytes(), path);
     ASSERT_TRUE(file) << file.error().message;
     n_header_ = header_bytes(*file, mapped_.bytes());
     ASSERT_LT(n_header_, mapped_.bytes().size());

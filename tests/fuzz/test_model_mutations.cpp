@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "lib/session/session.h"
-#include "tests/fuzz/allocation_peak.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/allocations.h"
 #include "tests/support/paths.h"
 
 namespace runnel::test {

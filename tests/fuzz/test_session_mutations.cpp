@@ -8,8 +8,8 @@
 #include "lib/chat/chat.h"
 #include "lib/saved/saved_file.h"
 #include "lib/saved/xxh64.h"
-#include "tests/fuzz/allocation_peak.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/allocations.h"
 #include "tests/support/folder.h"
 #include "tests/support/paths.h"
 

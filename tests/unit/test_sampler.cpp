@@ -1,34 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <map>
-#include <new>
 #include <numeric>
 #include <random>
 
 #include "lib/session/sampler.h"
 #include "lib/splitmix64.h"
-
-namespace {
-std::atomic<std::size_t> n_allocations{0};
-}
-
-// Not inlined: GCC would take malloc with delete for a mistake.
-[[gnu::noinline]] void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
-  ++n_allocations;
-  return std::malloc(n ? n : 1);
-}
-[[gnu::noinline]] void* operator new(std::size_t n) {
-  if (void* p = operator new(n, std::nothrow)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+#include "tests/support/allocations.h"
 
 namespace runnel {
 namespace {
@@ -382,11 +363,11 @@ TEST(Sampler, SamplingAllocatesNothing) {
   for (const Settings& s : {greedy(), plain(), all, without_top_k}) {
     auto sampler = Sampler::create(s, n_vocab);
     ASSERT_TRUE(sampler);
-    const std::size_t before = n_allocations;
+    const std::size_t before = test::n_allocations();
     for (int i = 0; i < 100; ++i) {
       sampler->accept(sampler->sample(i % 2 ? logits : rising));
     }
-    EXPECT_EQ(n_allocations, before);
+    EXPECT_EQ(test::n_allocations(), before);
   }
 }
 

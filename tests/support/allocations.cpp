@@ -1,4 +1,4 @@
-#include "tests/fuzz/allocation_peak.h"
+#include "tests/support/allocations.h"
 
 #include <malloc.h>
 
@@ -8,13 +8,27 @@
 
 namespace {
 
+std::atomic<std::size_t> n_so_far{0};
 std::atomic<std::size_t> in_use{0};
 std::atomic<std::size_t> peak{0};
 std::atomic<std::size_t> in_use_at_reset{0};
 
+std::atomic<long> n_left{-1};          // allocations that still succeed; below zero: all do
+std::atomic<bool> refuses_all{false};  // whether all fail after those, or one
+
+bool is_refused() noexcept {
+  long n = n_left;
+  while (n > 0 && !n_left.compare_exchange_weak(n, n - 1)) continue;
+  if (n != 0) return false;
+  if (!refuses_all) n_left = -1;
+  return true;
+}
+
 void* allocate(std::size_t n, std::size_t alignment) noexcept {
+  if (is_refused()) return nullptr;
   void* memory = nullptr;
   if (::posix_memalign(&memory, alignment, n > 0 ? n : 1) != 0) return nullptr;
+  ++n_so_far;
   const std::size_t now = in_use += ::malloc_usable_size(memory);
   for (std::size_t most = peak; now > most && !peak.compare_exchange_weak(most, now);) continue;
   return memory;
@@ -36,12 +50,23 @@ constexpr std::size_t default_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
 namespace runnel::test {
 
+std::size_t n_allocations() { return n_so_far; }
+
+std::size_t allocated_bytes() { return in_use; }
+
 std::size_t allocation_peak() { return peak - in_use_at_reset; }
 
 void reset_allocation_peak() {
   in_use_at_reset = in_use.load();
   peak = in_use.load();
 }
+
+void refuse_allocations_after(long n, Refuse which) {
+  refuses_all = which == Refuse::all;
+  n_left = n;
+}
+
+void allow_allocations() { n_left = -1; }
 
 }  // namespace runnel::test
 
