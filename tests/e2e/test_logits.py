@@ -7,7 +7,11 @@ import struct
 
 import e2e
 
-FAMILIES = ("llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense", "gemma2-dense", "phi3-dense", "gpt2-dense")
+# as in tests/support/golden.h
+FAMILIES = (
+    "llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense", "gemma2-dense", "phi3-dense", "gpt2-dense",
+    "granite-dense", "falcon-dense", "bloom-dense",
+)
 
 
 def nmse(ours, reference):

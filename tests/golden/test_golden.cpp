@@ -8,6 +8,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"
+#include "tests/support/test_names.h"
 
 namespace {
 
@@ -71,6 +72,6 @@ TEST_P(GoldenTest, logits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(families, GoldenTest, testing::ValuesIn(golden_models), name_of_golden);
+INSTANTIATE_TEST_SUITE_P(families, GoldenTest, testing::ValuesIn(golden_models), name_of_parameter);
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
 #include "tests/support/numbers.h"
+#include "tests/support/test_names.h"
 
 namespace {
 
@@ -79,9 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"granite-dense", 4, 20, 16}, Case{"falcon-dense", 4, 20, 16},
                     Case{"bloom-dense", 4, 20, 16}),
     [](const auto& test) {
-      std::string name = test.param.model;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name + "_" + std::to_string(test.param.sinks) + "_" + std::to_string(test.param.window);
+      return test_name(test.param.model) + "_" + std::to_string(test.param.sinks) + "_" +
+             std::to_string(test.param.window);
     });
 
 // The bundled model, 5,000 tokens.

@@ -17,6 +17,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"
+#include "tests/support/test_names.h"
 
 namespace {
 
@@ -129,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(families, FarPositions,
                          testing::Values("llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense",
                                          "gemma2-dense", "phi3-dense", "granite-dense", "falcon-dense",
                                          "bloom-dense"),
-                         name_of_golden);
+                         name_of_parameter);
 
 TEST(FarPositionsOfTheBundledModel, are_exact_to_the_definition) { expect_exact(demo_model_f32()); }
 

@@ -11,6 +11,7 @@
 #include "tests/support/model_weights.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"
+#include "tests/support/test_names.h"
 
 namespace runnel::test {
 namespace {
@@ -120,7 +121,7 @@ TEST_P(QuantizeFamilies, keep_their_function) {
   EXPECT_LT(nmse(balanced.data(), exact.data(), exact.size()), 2 * plain_error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, QuantizeFamilies, testing::ValuesIn(golden_models), name_of_golden);
+INSTANTIATE_TEST_SUITE_P(Golden, QuantizeFamilies, testing::ValuesIn(golden_models), name_of_parameter);
 
 }  // namespace
 }  // namespace runnel::test

@@ -10,6 +10,7 @@
 #include "lib/token/merge_table.h"
 #include "lib/token/special_split.h"
 #include "lib/token/token_index.h"
+#include "tests/support/test_names.h"
 #include "tokenizer_fixture.h"
 
 namespace runnel::test {
@@ -270,11 +271,7 @@ INSTANTIATE_TEST_SUITE_P(PreTokenizers, LongText,
                          testing::Values("default", "gpt-2", "llama-bpe", "jais-2", "qwen35", "deepseek-llm",
                                          "deepseek-coder", "deepseek-v3", "tekken", "gpt-4o", "youtu",
                                          "exaone-moe", "kimi-k2"),
-                         [](const auto& instance) {
-                           std::string name = instance.param;
-                           for (char& c : name) c = c == '-' ? '_' : c;
-                           return name;
-                         });
+                         name_of_parameter);
 
 TEST_F(LongText, OfTheOtherKinds) {
   const LoadedTokenizer spm(vocabulary("llama", {"<unk>", "a", "aa", "aaaa", space, space + space}));

@@ -6,6 +6,7 @@
 
 #include "tests/support/folder.h"
 #include "tests/support/paths.h"
+#include "tests/support/test_names.h"
 #include "tokenizer_fixture.h"
 
 namespace runnel::test {
@@ -68,16 +69,11 @@ TEST_P(RoundTrip, DecodingGivesTheTextBack) {
   }
 }
 
-std::string test_name(const testing::TestParamInfo<const char*>& instance) {
-  std::string name = instance.param;
-  for (char& c : name) c = c == '-' ? '_' : c;
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Tokenizers, Vectors,
-                         testing::Values("llama-spm", "gpt-2", "deepseek-llm", "bert-bge"), test_name);
+                         testing::Values("llama-spm", "gpt-2", "deepseek-llm", "bert-bge"),
+                         name_of_parameter);
 INSTANTIATE_TEST_SUITE_P(Tokenizers, RoundTrip, testing::Values("llama-spm", "gpt-2", "deepseek-llm"),
-                         test_name);
+                         name_of_parameter);
 
 TEST(TokenizerModels, CharactersOutsideAVocabularyWithoutBytesAreUnknown) {
   RUNNEL_OPEN_TOKENIZER("models/babyllama-f32.gguf");
