@@ -114,7 +114,7 @@ class QuantizeTest : public testing::Test {
 
   std::string path(const std::string& name) const { return folder_.file(name); }
 
-  Result<void> run(const std::string& in, const std::string& out, Quantization how,
+  Result<void> run(const std::string& in, const std::string& out, const Quantization& how,
                    std::int32_t threads = 1) {
     Settings settings;
     settings.threads = threads;
