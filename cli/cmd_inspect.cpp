@@ -289,7 +289,7 @@ void add_inspect(CLI::App& app, Run& run) {
   // One token is the sink and nothing is rounded, unless that is asked for.
   options->settings.set_default("sinks", "1");
   options->settings.set_default("cache", "f32");
-  options->settings.tell_default("window", "--max-tokens");
+  options->settings.tell_default("window", "all of the text");
   options->settings.add_to(command, SettingOptions::Which::evaluation);
   on_command(command, run, [options] { return run_inspect(*options); });
 }

@@ -108,7 +108,7 @@ Result<void> ModelLoader::read_factors() {
     RUNNEL_ASSIGN(const double value, file_.get_real(key(name), absent));
     if (!std::isfinite(value) || std::fabs(value) > 1e9)
       return error(RUNNEL_BAD_FILE, "%s: %s is %s, expected a number of ordinary size", file_.name().c_str(),
-                   key(name).c_str(), number_text(value).c_str());
+                   key(name).c_str(), number_text(value, 6).c_str());
     to = static_cast<float>(value);
     return {};
   };

@@ -10,7 +10,7 @@ namespace runnel {
 
 Error RopeLoader::bad(const char* name, double value) const {
   return error(RUNNEL_BAD_FILE, "%s: %s is %s, which no rotation can have", file_.name().c_str(),
-               key(name).c_str(), number_text(value).c_str());
+               key(name).c_str(), number_text(value, 6).c_str());
 }
 
 Result<RopeParams> RopeLoader::load(std::size_t n_ctx) {
@@ -51,8 +51,8 @@ Result<void> RopeLoader::check_window_base() const {
   RUNNEL_ASSIGN(const double base, file_.get_real(key("freq_base_swa"), params_.base));
   if (base == params_.base) return {};
   return error(RUNNEL_UNSUPPORTED, "%s: %s is %s, but runnel rotates in all layers by %s, which is %s",
-               file_.name().c_str(), key("freq_base_swa").c_str(), number_text(base).c_str(),
-               key("freq_base").c_str(), number_text(params_.base).c_str());
+               file_.name().c_str(), key("freq_base_swa").c_str(), number_text(base, 6).c_str(),
+               key("freq_base").c_str(), number_text(params_.base, 6).c_str());
 }
 
 Result<void> RopeLoader::read_scaling() {
@@ -100,7 +100,7 @@ Result<void> RopeLoader::read_factors(const char* tensor_name) {
   for (const float f : params_.factors)
     if (!std::isfinite(1.0f / f))
       return error(RUNNEL_BAD_FILE, "%s: tensor %s divides a frequency by %s", file_.name().c_str(),
-                   tensor_name, number_text(f).c_str());
+                   tensor_name, number_text(f, 6).c_str());
   return {};
 }
 

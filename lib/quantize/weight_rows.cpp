@@ -61,7 +61,7 @@ Error bad_weight(const GgufFile& file, const GgufTensor& tensor, std::size_t row
   std::string where = "row " + std::to_string(row % per_matrix) + ", column " + std::to_string(col);
   if (tensor.rank > 2) where = "matrix " + std::to_string(row / per_matrix) + ", " + where;
   return error(RUNNEL_BAD_FILE, "%s: tensor %s holds %s at %s; %s", file.name().c_str(),
-               printable(tensor.name).c_str(), number_text(value).c_str(), where.c_str(), trouble);
+               printable(tensor.name).c_str(), number_text(value, 6).c_str(), where.c_str(), trouble);
 }
 
 }  // namespace runnel

@@ -55,5 +55,12 @@ class Inspect(e2e.TestCase):
                 self.assertGreater(len(list(picture.iter(SVG + "rect"))), 10)  # cells or bars
                 self.assertTrue(any(text.text for text in picture.iter(SVG + "text")))
 
+    def test_pictures_of_what_xml_cannot_say(self):
+        """Tokens that are single bytes of a character, control characters."""
+        text = self.write("text", "na\u00efve \U0001f600 \u65e5\u672c \x01\x1b".encode())
+        self.succeed("inspect", e2e.DEMO, "-f", text, "--ratio", "2", "--svg", self.folder / "pictures")
+        for path in (self.folder / "pictures").iterdir():
+            ElementTree.parse(path)
+
 
 e2e.main()
