@@ -102,7 +102,7 @@ class Help(e2e.TestCase):
             text = self.help(command)
             self.assertRegex(text, f"--cache VALUE [^-]*default {cache} ")
             self.assertRegex(text, f"--sinks VALUE [^-]*default {sinks} ")
-        self.assertIn("default --max-tokens", self.help("inspect"))
+        self.assertIn("default all of the text", self.help("inspect"))
         # and those that it runs with
         out = {}
         for cache in ([], ["--cache", "f32"], ["--cache", "int8"]):
