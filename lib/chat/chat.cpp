@@ -301,7 +301,7 @@ Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text,
   for (std::int64_t n_left = n_tokens;;) {
     const std::int64_t before = session_->stats().generated_tokens;
     const Answer stood = answer_;
-    const Result<runnel_finish> finish = answer(n_left, on_text, user);
+    Result<runnel_finish> finish = answer(n_left, on_text, user);
     if (!finish || (*finish != RUNNEL_FINISH_END && answer_ != Answer::ended)) {
       if (session_->stats().generated_tokens == before) answer_ = stood;  // no token of another came
       return finish;

@@ -86,7 +86,7 @@ class Chat {
   bool opens_user_ = true;           // whether the last of them open a user message
   std::vector<Exchange> exchanges_;  // those that may be taken back, oldest first
   Answer answer_ = Answer::none;
-  bool is_reading_ = false;  // what the members above tell of already
+  bool is_reading_ = false;  // then what the members above tell of is in the stream in part
   Transcript transcript_;
 };
 

@@ -1,6 +1,7 @@
 // A host that forks: threads are not inherited, and what waits for them would wait for ever.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -57,12 +58,11 @@ TEST(ForkedProcess, of_a_thread_that_had_a_region_of_its_own) {
 TEST(ForkedProcess, while_other_threads_start_their_own) {
   const auto model = open_model(demo_model());
   std::atomic<bool> done{false};
-  std::vector<std::thread> others;
-  for (int i = 0; i < 3; ++i) {
-    others.emplace_back([&] {
-      while (!done) std::thread([&] { feed_with_threads(model.get(), "2"); }).join();
-    });
-  }
+  const auto start_again_and_again = [&] {
+    while (!done) std::thread([&] { feed_with_threads(model.get(), "2"); }).join();
+  };
+  std::array<std::thread, 3> others;
+  for (std::thread& other : others) other = std::thread(start_again_and_again);
   std::thread host([&] {
     for (int i = 0; i < 50; ++i)
       ASSERT_EQ(exit_code_of_child([&] { return feed_with_threads(model.get(), "2"); }), 0);

@@ -1,5 +1,10 @@
 // Sessions and conversations that were saved go on as if nothing had happened.
+#include <sys/resource.h>
+
+#include <csignal>
+
 #include "tests/api/saving.h"
+#include "tests/support/child.h"
 #include "tests/support/golden.h"
 #include "tests/support/numbers.h"
 
@@ -119,6 +124,20 @@ TEST_F(Saving, not_while_logits_are_given) {
   EXPECT_EQ(call.n_refused, 5);
   EXPECT_FALSE(std::filesystem::exists(call.path));
   require(runnel_session_save(session.get(), call.path.c_str()));
+}
+
+// Where a limit on the size of files would end the process with a signal.
+TEST_F(Saving, a_file_beyond_the_limit_is_an_error) {
+  const auto session = open_session(model.get());
+  feed(session.get(), some_tokens(200));
+  const auto save_with_limit = [&] {
+    constexpr rlimit limit{4096, 4096};
+    std::signal(SIGXFSZ, SIG_DFL);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+    return runnel_session_save(session.get(), folder.file("session").c_str()) == RUNNEL_IO ? 0 : 2;
+  };
+  EXPECT_EQ(exit_code_of_child(save_with_limit), 0);
+  EXPECT_EQ(folder.n_files(), 0u);
 }
 
 // What is said is in the stream in part, and not in the transcript.

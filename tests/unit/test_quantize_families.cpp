@@ -25,9 +25,9 @@ std::vector<float> logits_of(const std::string& path) {
   settings.cache = CacheType::f32;
   auto session = Session::open(*model, settings);
   if (!session) throw std::runtime_error(session.error().message);
-  std::vector<Token> tokens;
+  std::vector<Token> tokens(24);
   const auto n_vocab = static_cast<Token>((*model)->shape().n_vocab);
-  for (Token t = 0; t < 24; ++t) tokens.push_back((7 * t + 3) % n_vocab);
+  for (Token t = 0; t < 24; ++t) tokens[static_cast<std::size_t>(t)] = (7 * t + 3) % n_vocab;
   struct Sink {
     std::vector<float> logits;
     std::size_t n_vocab;
