@@ -76,17 +76,29 @@ struct Kept {
 };
 thread_local Kept kept;
 
-// One region at a time starts threads: another could take in between what was tried here.
-std::mutex starting;
+// One region at a time starts threads: another could take in between what was tried here. No mutex, for a
+// fork() may leave it held in the child by a thread that is not there. (To take it before each fork, as
+// usual, would wait for a region that waits for OpenMP, which holds its own locks then.)
+class StartLock {
+ public:
+  void lock() noexcept {
+    while (is_held_.exchange(true, std::memory_order_acquire)) is_held_.wait(true, std::memory_order_relaxed);
+  }
+  void unlock() noexcept {
+    is_held_.store(false, std::memory_order_release);
+    is_held_.notify_one();
+  }
 
-// From when the library is loaded on. A fork() waits for a region that starts, for the lock that it holds
-// would stay with the child.
-[[maybe_unused]] const int forks_are_watched =
-    pthread_atfork([] { starting.lock(); }, [] { starting.unlock(); },
-                   [] {
-                     starting.unlock();
-                     kept.is_lost = true;
-                   });
+ private:
+  std::atomic<bool> is_held_{false};
+};
+StartLock starting;
+
+// In the child of a fork(), from when the library is loaded on.
+[[maybe_unused]] const int forks_are_watched = pthread_atfork(nullptr, nullptr, [] {
+  starting.unlock();
+  kept.is_lost = true;
+});
 
 #if defined(RUNNEL_BLAS)
 // What is called from a team of one (OpenBLAS) would start threads of its own.
@@ -164,7 +176,7 @@ void Team::run_alone(void (*work)(void* context, Thread& thread), void* context)
 void Team::run_region(void (*work)(void* context, Thread& thread), void* context) noexcept {
   for (Pile& pile : piles_) pile.clear();
 #if defined(_OPENMP)
-  std::unique_lock<std::mutex> lock(starting, std::defer_lock);
+  std::unique_lock<StartLock> lock(starting, std::defer_lock);
   if (size() > kept.n && !kept.is_lost) lock.lock();
   const int n_threads = static_cast<int>(obtainable(size()));
   if (n_threads == 1 && lock.owns_lock()) lock.unlock();
