@@ -62,18 +62,12 @@ void check_depth(const BenchPlan& plan, const runnel_config* config) {
 
 // What a model with learned positions can see at once.
 void fit_to_positions(const BenchOptions& options, const runnel_model* model, BenchPlan& plan) {
-  const std::int64_t most = most_seen(model),
-                     most_behind_sinks = most - n_sinks_of(options.settings.config().get());
+  const std::int64_t most = most_seen(model);
+  const std::int64_t most_behind_sinks = most - n_sinks_of(options.settings.config().get());
   if (!was_given(options.prompt_option)) plan.n_prompt = std::min(plan.n_prompt, most_behind_sinks);
-  const auto expect = [&](const char* name, std::int64_t value, std::int64_t limit) {
-    if (value > limit)
-      throw UsageError(std::string(name) + ": expected " + std::to_string(limit) +
-                       " at most, for the model has learned positions for " + counted(most, "token") +
-                       ", got " + std::to_string(value));
-  };
-  expect("-p", plan.n_prompt, most_behind_sinks);
-  expect("-n", plan.n_decode, most_behind_sinks - 1);
-  expect("--depth", plan.depth, most);
+  expect_seen("-p", plan.n_prompt, most_behind_sinks, model);
+  expect_seen("-n", plan.n_decode, most_behind_sinks - 1, model);
+  expect_seen("--depth", plan.depth, most, model);
 }
 
 Json bench_report(const BenchOptions& options) {

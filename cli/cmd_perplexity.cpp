@@ -243,14 +243,6 @@ int run_chunks(const PerplexityOptions& options, const runnel_model* model, cons
                       {{"model", options.model}, {"mode", "chunks"}, {"chunk", options.n_chunk}});
 }
 
-void check_positions(const PerplexityOptions& options, const runnel_model* model) {
-  const std::int64_t most = most_seen(model);
-  if (options.is_stream() || options.n_chunk <= most) return;
-  throw UsageError("--chunk: expected " + std::to_string(most) +
-                   " tokens at most, for so many the model has learned positions, got " +
-                   std::to_string(options.n_chunk));
-}
-
 int run_perplexity(PerplexityOptions options) {
   check_modes(options);
   options.model = model_or_bundled(options.model);
@@ -263,7 +255,7 @@ int run_perplexity(PerplexityOptions options) {
   }
   const std::string text = options.text.read();
   const Model model = open_model(options.model, config.get());
-  check_positions(options, model.get());
+  if (!options.is_stream()) expect_seen("--chunk", options.n_chunk, most_seen(model.get()), model.get());
   std::vector<std::int32_t> tokens = text_tokens(options, text, model.get());
   if (options.compare) return run_comparison(options, model.get(), std::move(tokens));
   if (options.stream) return run_stream(options, model.get(), config.get(), std::move(tokens));

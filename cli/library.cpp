@@ -3,6 +3,7 @@
 #include <exception>
 #include <limits>
 
+#include "console.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "progress.h"
@@ -81,6 +82,13 @@ std::string isa_name(const std::string& setting) { return setting.empty() ? runn
 std::int64_t most_seen(const runnel_model* model) {
   if (runnel_model_fact(model, RUNNEL_CAN_STREAM) != 0) return std::numeric_limits<std::int64_t>::max();
   return runnel_model_fact(model, RUNNEL_N_CTX_TRAIN);
+}
+
+void expect_seen(const char* option, std::int64_t value, std::int64_t limit, const runnel_model* model) {
+  if (value <= limit) return;
+  throw UsageError(std::string(option) + ": expected " + std::to_string(limit) +
+                   " at most, for the model has learned positions for " + counted(most_seen(model), "token") +
+                   ", got " + std::to_string(value));
 }
 
 std::size_t vocabulary_size(const runnel_model* model) {

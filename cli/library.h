@@ -31,10 +31,12 @@ Chat open_chat(runnel_session* session, const runnel_config* config);
 
 std::vector<std::int32_t> tokenize(const runnel_model* model, std::string_view text, unsigned flags);
 std::string token_text(const runnel_model* model, std::int32_t token);  // special ones spelled out
-// Tokens that the model can see at once: so many as it has learned positions for, else any number.
-std::int64_t most_seen(const runnel_model* model);
 
 std::size_t vocabulary_size(const runnel_model* model);
+// Tokens that it can see at once: so many as it has learned positions for, else any number.
+std::int64_t most_seen(const runnel_model* model);
+// UsageError where an option's value is above `limit`, which those positions leave for it.
+void expect_seen(const char* option, std::int64_t value, std::int64_t limit, const runnel_model* model);
 std::int32_t bos_of(const runnel_model* model);  // that a text begins with; -1: with none
 
 // The kernels that a setting "isa" means.

@@ -191,14 +191,15 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
     Thread thread(barrier_, piles_.data(), static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
     std::optional<SignalsBlocked> left_to_host;
+    std::optional<DefaultFloats> floats;  // of the first thread the call has set them (lib/api/call.h)
     if (thread.index() == 0) {
       kept.n = thread.count();
       blocked.reset();  // all threads are there
       if (lock.owns_lock()) lock.unlock();
     } else {
       left_to_host.emplace();
+      floats.emplace();
     }
-    const DefaultFloats floats;
     start(thread, first_core);
     work(context, thread);
   }
