@@ -1,10 +1,8 @@
 #include "lib/system/parallel.h"
 
 #include <algorithm>
-#include <csignal>
 #include <optional>
 #include <thread>
-#include <vector>
 #if defined(_OPENMP)
 #include <omp.h>
 #include <pthread.h>
@@ -14,6 +12,8 @@
 
 #include "lib/system/core.h"
 #include "lib/system/default_floats.h"
+#include "lib/system/granted_threads.h"
+#include "lib/system/host_signals.h"
 
 namespace runnel {
 namespace {
@@ -27,46 +27,6 @@ void pause() noexcept {
 }
 
 #if defined(_OPENMP)
-// Signals that a thread of ours leaves to the host's threads: all but those of faults. One of the host's may
-// hold a signal back while it is amid what the handler must not find halfway, and the signal would come here
-// instead.
-void block_signals_of_host(sigset_t* before = nullptr) noexcept {
-  sigset_t signals;
-  sigfillset(&signals);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
-    sigdelset(&signals, fault);
-  pthread_sigmask(SIG_BLOCK, &signals, before);
-}
-
-// While threads are started, which begin with what is blocked on the one that starts them; and while a thread
-// works for us that OpenMP may have kept from a region of the host's.
-class SignalsBlocked {
- public:
-  SignalsBlocked() noexcept { block_signals_of_host(&before_); }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
-// How many threads the system grants now, n at most: they are started, kept until all are there, and ended.
-std::size_t try_threads(std::size_t n) noexcept {
-  std::vector<std::thread> threads;
-  std::atomic<bool> end{false};
-  const SignalsBlocked blocked;
-  try {
-    threads.reserve(n);
-    while (threads.size() < n) threads.emplace_back([&end] { end.wait(false); });
-  } catch (...) {  // std::system_error: no more threads; std::bad_alloc
-  }
-  end.store(true);
-  end.notify_all();
-  for (std::thread& thread : threads) thread.join();
-  return threads.size();
-}
-
 // The size of the calling thread's last region, for OpenMP keeps the threads of one region for the next, also
 // where that was the host's. A process that is forked has none of them, and OpenMP would wait for them for
 // ever.
@@ -109,14 +69,13 @@ constexpr bool is_one_a_region = false;
 #endif
 
 // Threads that a region of n can have. OpenMP's runtimes end the process where they are refused one, so what
-// they would have to start is tried first: twice as many, since one that has ended counts against the
-// system's limits a moment longer. Nothing is tried that OpenMP would not start: in a region of the host's,
-// above OMP_THREAD_LIMIT.
+// they would have to start is tried first: twice as many, since the host may start some at the same moment.
+// Nothing is tried that OpenMP would not start: in a region of the host's, above OMP_THREAD_LIMIT.
 std::size_t obtainable(std::size_t n) noexcept {
   if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
   if (kept.is_lost) return 1;
   n = std::min(n, static_cast<std::size_t>(omp_get_thread_limit()));
-  return n <= kept.n ? n : kept.n + try_threads(2 * (n - kept.n)) / 2;
+  return n <= kept.n ? n : kept.n + granted_threads(2 * (n - kept.n)) / 2;
 }
 
 // A thread that was asleep may be woken on the core of the first one, the one that woke it, with another core
@@ -182,7 +141,7 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
   if (n_threads == 1 && lock.owns_lock()) lock.unlock();
   if (n_threads == 1 && !is_one_a_region) return run_alone(work, context);
   const int first_core = current_core();
-  std::optional<SignalsBlocked> blocked;
+  std::optional<HostSignalsBlocked> blocked;  // of the threads that are started
   if (static_cast<std::size_t>(n_threads) > kept.n) blocked.emplace();
 #pragma omp parallel num_threads(n_threads)
   {
@@ -190,7 +149,7 @@ void Team::run_region(void (*work)(void* context, Thread& thread), void* context
     omp_set_num_threads(1);
     Thread thread(barrier_, piles_.data(), static_cast<std::size_t>(omp_get_thread_num()),
                   static_cast<std::size_t>(omp_get_num_threads()));
-    std::optional<SignalsBlocked> left_to_host;
+    std::optional<HostSignalsBlocked> left_to_host;  // of one that OpenMP may have kept from the host's
     std::optional<DefaultFloats> floats;  // of the first thread the call has set them (lib/api/call.h)
     if (thread.index() == 0) {
       kept.n = thread.count();

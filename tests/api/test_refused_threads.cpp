@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <latch>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -59,7 +60,9 @@ int start_side_by_side(const runnel_model* model, rlim_t most) {
     const rlimit limit{most, most};
     if (setrlimit(RLIMIT_NPROC, &limit) != 0) return limit_not_set;
     if (most == 1 && can_start_a_thread()) return limit_not_kept;  // the process itself is the one
-    const auto work = [model] {
+    std::latch all_started(1);  // what the host takes while a session starts its threads may be theirs
+    const auto work = [model, &all_started] {
+      all_started.wait();
       const auto session = open_session(model, {{"threads", "4"}, {"window", "64"}});
       require(runnel_session_feed_text(session.get(), "The water", 9, 0));
     };
@@ -68,6 +71,7 @@ int start_side_by_side(const runnel_model* model, rlim_t most) {
       for (int i = 0; i < 4; ++i) hosts.emplace_back(work);
     } catch (const std::system_error&) {  // the host's own are refused, too
     }
+    all_started.count_down();
     for (std::thread& host : hosts) host.join();
     return 0;
   });

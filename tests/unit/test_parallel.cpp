@@ -1,11 +1,13 @@
 // Work shared by a team: every item is done once, and nobody waits for what another could have left.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <initializer_list>
 #include <thread>
 #include <vector>
 
+#include "lib/system/granted_threads.h"
 #include "lib/system/parallel.h"
 
 namespace runnel {
@@ -123,6 +125,27 @@ TEST(Parallel, ATeamSharesInEveryRegionAndSize) {
     }
   }
 }
+
+#if defined(_OPENMP) && defined(__linux__)
+
+// All that the system has of this process, at this moment: a folder's links are its own two and its folders'.
+nlink_t n_system_threads() {
+  struct stat tasks {};
+  return stat("/proc/self/task", &tasks) == 0 ? tasks.st_nlink - 2 : 0;
+}
+
+TEST(Parallel, GrantedThreadsAreGoneForTheSystemToo) {
+  std::thread([] {}).join();
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const nlink_t before = n_system_threads();
+  if (before == 0) GTEST_SKIP() << "/proc is not mounted";
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    ASSERT_EQ(granted_threads(4), 4u);
+    ASSERT_EQ(n_system_threads(), before) << attempt;
+  }
+}
+
+#endif
 
 }  // namespace
 }  // namespace runnel
