@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "quant/activations.h"
 #include "quant/i8.h"
 
 namespace runnel::quant {

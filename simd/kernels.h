@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "quant/activations.h"
 #include "quant/i16.h"
 #include "quant/i8.h"
 #include "quant/q8_0.h"

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "lib/aligned.h"
-#include "quant/i16.h"
-#include "quant/i8.h"
+#include "quant/activations.h"
 #include "simd/kernels.h"
 
 namespace runnel {

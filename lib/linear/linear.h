@@ -7,6 +7,7 @@
 #include "lib/aligned.h"
 #include "lib/linear/activation_buffer.h"
 #include "lib/system/parallel.h"
+#include "quant/activations.h"
 #include "quant/i8.h"
 #include "quant/tensor_type.h"
 #include "simd/kernels.h"

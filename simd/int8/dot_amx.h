@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "simd/int8/dot_vnni.h"
-#include "simd/int8/matmul.h"
+#include "simd/int8/tile_product.h"
 #include "simd/int8/tile_registers.h"
 
 namespace runnel::simd {

@@ -2,8 +2,8 @@
 // are the magnitudes of the activations, and a weight changes its sign where its activation is negative: |x|
 // <= 127 and |w| <= 128, so a pair is at most 32512, and nothing saturates. Inverting the bits of w makes -w
 // - 1, for which the sums start at what the magnitudes of the negative activations add up to (`split` in
-// quant/i8.h). It is done because AMD's cores give byte-wise signs (vpsignb, vpabsb) to the units that
-// multiply, of which there are two.
+// quant/activations.h). It is done because AMD's cores give byte-wise signs (vpsignb, vpabsb) to the units
+// that multiply, of which there are two.
 #pragma once
 #include "simd/i16.h"
 #include "simd/int8/tile.h"

@@ -1,6 +1,6 @@
-// Activations to int8, their outliers carried in float (quant/i8.h). A row is read twice from the L1 cache:
-// for the maxima of its blocks, and to round it. Only blocks whose maximum is above the threshold are looked
-// at closer. Meanwhile the next row is prefetched.
+// Activations to int8, their outliers carried in float (quant/activations.h). A row is read twice from the L1
+// cache: for the maxima of its blocks, and to round it. Only blocks whose maximum is above the threshold are
+// looked at closer. Meanwhile the next row is prefetched.
 #pragma once
 #include <bit>
 #include <cstring>

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "quant/i8.h"
+#include "quant/activations.h"
 
 namespace runnel::simd {
 namespace {

@@ -1,4 +1,5 @@
-// Codes of activations as an instruction set reads them that multiplies magnitudes (`split` in quant/i8.h).
+// Codes of activations as an instruction set reads them that multiplies magnitudes (`split` in
+// quant/activations.h).
 #pragma once
 #include "simd/int8/vocabulary.h"
 

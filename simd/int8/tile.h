@@ -1,5 +1,5 @@
-// What a tile of the int8 product is made of: the interface between matmul.h and the Dot of each instruction
-// set.
+// What a tile of the int8 product is made of: the interface between tile_product.h and the Dot of each
+// instruction set.
 #pragma once
 #include <type_traits>
 

@@ -16,6 +16,7 @@
 //   round_block(codes, x, f)   codes[i] = x[i] * f to the nearest integer, ties to even; returns their sum
 //   count_up_to(m, n, limit)   how many of n are <= limit
 #pragma once
+#include "quant/activations.h"
 #include "quant/i8.h"
 #include "simd/vec.h"
 

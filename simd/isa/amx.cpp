@@ -3,6 +3,7 @@
 
 #include "simd/int8/attention_amx.h"
 #include "simd/int8/dot_amx.h"
+#include "simd/int8/matmul.h"
 
 namespace runnel::simd {
 namespace {

@@ -1,5 +1,5 @@
 // Activations to int8 and to int16: every code, scale, offset and carried entry is compared with the
-// definition in quant/i8.h, quant/i16.h and kernels.h, written down here with sorted lists.
+// definition in quant/activations.h, quant/i16.h and kernels.h, written down here with sorted lists.
 #include <algorithm>
 #include <cmath>
 #include <limits>
