@@ -280,7 +280,7 @@ void add_inspect(CLI::App& app, Run& run) {
       app, "inspect", "Show a model's massive activations, attention sinks and int8 errors", examples);
   add_optional_model(command, options->model);
   options->text.add_to(command, "the text to read");
-  add_file(command, "--svg", options->svg_folder, "FOLDER", "draw pictures into this folder");
+  add_folder(command, "--svg", options->svg_folder, "draw pictures into this folder");
   add_count(command, "--max-tokens", options->max_tokens, 2, 1 << 20,
             "read only so many tokens of the text; default 512");
   add_number(command, "--ratio", options->ratio, 2, 1e9,

@@ -95,9 +95,9 @@ CLI::Validator named() {
 }
 
 // Not "-", which elsewhere is standard input.
-CLI::Validator no_dash(const std::string& instead) {
-  const auto validate = [instead](const std::string& text) -> std::string {
-    return text == "-" ? "expected the name of a file, got \"-\"" + instead : "";
+CLI::Validator no_dash(const std::string& what, const std::string& instead = "") {
+  const auto validate = [what, instead](const std::string& text) -> std::string {
+    return text == "-" ? "expected the name of a " + what + ", got \"-\"" + instead : "";
   };
   return CLI::Validator(validate, "");
 }
@@ -160,12 +160,18 @@ CLI::Option* add_file(CLI::App& command, const std::string& names, std::string& 
 
 CLI::Option* add_written_file(CLI::App& command, const std::string& names, std::string& value,
                               const std::string& help) {
-  return add_file(command, names, value, "FILE", help)->check(no_dash(""));
+  return add_file(command, names, value, "FILE", help)->check(no_dash("file"));
 }
 
 CLI::Option* add_output(CLI::App& command, const std::string& names, std::string& value,
                         const std::string& help) {
-  return add_file(command, names, value, "FILE", help)->check(no_dash("; standard output is /dev/stdout"));
+  return add_file(command, names, value, "FILE", help)
+      ->check(no_dash("file", "; standard output is /dev/stdout"));
+}
+
+CLI::Option* add_folder(CLI::App& command, const std::string& names, std::string& value,
+                        const std::string& help) {
+  return add_file(command, names, value, "FOLDER", help)->check(no_dash("folder"));
 }
 
 CLI::Option* add_choice(CLI::App& command, const std::string& names, std::string& value, const char* type,

@@ -48,6 +48,9 @@ CLI::Option* add_written_file(CLI::App& command, const std::string& names, std::
                               const std::string& help);
 CLI::Option* add_output(CLI::App& command, const std::string& names, std::string& value,
                         const std::string& help);
+// One of a folder that files are written into.
+CLI::Option* add_folder(CLI::App& command, const std::string& names, std::string& value,
+                        const std::string& help);
 CLI::Option* add_choice(CLI::App& command, const std::string& names, std::string& value, const char* type,
                         const std::vector<std::string>& choices, const std::string& help);
 

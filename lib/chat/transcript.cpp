@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/text/utf8.h"
+
 namespace runnel {
 namespace {
 
@@ -13,7 +15,7 @@ bool is_from_user(const Message& message) { return message.speaker == RUNNEL_USE
 
 // Where the first character at or after `at` begins.
 std::size_t character_start(const std::string& text, std::size_t at) {
-  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+  while (at < text.size() && !begins_character(text[at])) ++at;
   return at;
 }
 

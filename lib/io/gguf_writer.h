@@ -72,8 +72,6 @@ class GgufWriter {
   // Completes the file: all tensors must be complete.
   Result<void> finish();
 
-  std::uint64_t n_bytes() const { return file_->n_bytes(); }  // written so far
-
  private:
   struct Tensor {
     std::string name;

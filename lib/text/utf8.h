@@ -16,6 +16,11 @@ struct Utf8Char {
   bool valid;
 };
 
+// In valid UTF-8: not one of the bytes that go on with a character.
+constexpr bool begins_character(char byte) noexcept {
+  return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+}
+
 // The character at the start of text, which must not be empty.
 Utf8Char decode_utf8(std::string_view text) noexcept;
 

@@ -17,7 +17,7 @@ constexpr VocabDefaults vocab_defaults = {
 constexpr std::ptrdiff_t max_word_characters = 100;
 
 std::ptrdiff_t n_characters(std::string_view utf8) {
-  return std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xC0) != 0x80; });
+  return std::count_if(utf8.begin(), utf8.end(), begins_character);
 }
 
 struct Normalizer {

@@ -59,6 +59,7 @@ class OutputFiles(e2e.TestCase):
         for arguments in (("chat", "--transcript"), ("logits", "--tokens", "1", "--out"), (*compare, "--svg")):
             self.fail_cleanly(*arguments, "-", code=2, naming=f"{arguments[-1]}: expected the name of a file, got")
             self.fail_cleanly(*arguments, "-", code=2, naming="; standard output is /dev/stdout")
+        self.fail_cleanly("inspect", "--svg", "-", code=2, naming="--svg: expected the name of a folder, got")
         self.assertEqual(os.listdir(), [])
         self.assertEqual(len(self.succeed("logits", "--tokens", "1", "--out", "/dev/stdout").out), 4 * 4096)
 

@@ -106,7 +106,6 @@ TEST_F(GgufWriting, GivesTheBytesOfTheSpecification) {
   ASSERT_TRUE(writer.finish());
 
   expect_same_but_for_padding(read_bytes(path_), reference().build());
-  EXPECT_EQ(writer.n_bytes(), std::filesystem::file_size(path_));
   EXPECT_EQ(folder_.n_files(), 1U);
   const auto file = GgufFile::open(path_);
   ASSERT_TRUE(file) << file.error().message;
