@@ -311,6 +311,13 @@ def contenders(options, python, model, folder):
     return [one for one in chosen if not options.only or any(part in one["name"] for part in options.only)]
 
 
+def read_once(path):
+    """So that the first contender's load does not wait for the disk, for all of them."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 24):
+            pass
+
+
 def compare(workers, options):
     """{(part, threads): {contender: [tokens a second, ...]}}, in turns."""
     parts = [("prompt", options.prompt), ("decode", options.decode), ("decode at depth", options.decode * options.depth)]
@@ -406,6 +413,7 @@ def main():
         model = make_model(options, folder)
         workers = []
         for one in contenders(options, python, model, folder):
+            read_once(one["model"])
             workers.append(Worker(python, one, options.at_once))
             workers[-1].ask("load", max(options.threads))  # the next one has the machine to itself for that
         with busy_programs(options.busy):
