@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/always_inline.h"
 #include "quant/round_up.h"
 
 namespace runnel::quant {
@@ -11,9 +12,6 @@ namespace runnel::quant {
 // Activations that share a scale. More would cost the kernels less: 64 have 16 to 20 % more KL divergence
 // from float, 128 have 24 to 46 % (the models of README.md).
 constexpr std::size_t i8_block = 32;
-
-// Kernel files include this header, so what they call must be inlined: see float16.h.
-#define RUNNEL_ACTIVATIONS_INLINE [[gnu::always_inline]] constexpr
 
 // An outlier: an activation far above the rest of its row, taken out of the int8 row and carried as it is.
 struct CarriedEntry {
@@ -31,23 +29,23 @@ constexpr std::size_t i8_split = 2 * i8_block;
 // A block whose numbers are all below has scale 0, so that the inverse of a scale is finite.
 constexpr float i8_least_max = 0x1p-100f;
 
-RUNNEL_ACTIVATIONS_INLINE std::size_t i8_blocks(std::size_t n_cols) noexcept {
+RUNNEL_ALWAYS_INLINE std::size_t i8_blocks(std::size_t n_cols) noexcept {
   return divided_up(n_cols, i8_block);
 }
-RUNNEL_ACTIVATIONS_INLINE std::size_t i8_padded(std::size_t n_cols) noexcept {
+RUNNEL_ALWAYS_INLINE std::size_t i8_padded(std::size_t n_cols) noexcept {
   return filled_up(n_cols, i8_block);
 }
-RUNNEL_ACTIVATIONS_INLINE std::size_t i8_max_carried(std::size_t n_cols) noexcept {
+RUNNEL_ALWAYS_INLINE std::size_t i8_max_carried(std::size_t n_cols) noexcept {
   return n_cols / 256 > 4 ? n_cols / 256 : 4;
 }
 
 // Tokens that lie together, whole tiles of every instruction set (of 2, 3, 4, 6, 8 or 16 tokens), and how
 // many of n_tok tokens there is room for when they do: the last chunk may be shorter in use, not in size.
 constexpr std::size_t i8_chunk = 48;
-RUNNEL_ACTIVATIONS_INLINE std::size_t i8_width(std::size_t n_tok) noexcept {
+RUNNEL_ALWAYS_INLINE std::size_t i8_width(std::size_t n_tok) noexcept {
   return n_tok < i8_chunk ? n_tok : i8_chunk;
 }
-RUNNEL_ACTIVATIONS_INLINE std::size_t i8_room(std::size_t n_tok) noexcept {
+RUNNEL_ALWAYS_INLINE std::size_t i8_room(std::size_t n_tok) noexcept {
   return n_tok < i8_chunk ? n_tok : filled_up(n_tok, i8_chunk);
 }
 
@@ -85,11 +83,11 @@ struct Activations {
 
   // Where block b of token 0 is among the scales and offsets, and its codes i8_block and its split i8_split
   // times as far on; the other tokens of the chunk follow.
-  RUNNEL_ACTIVATIONS_INLINE std::size_t place(std::size_t b) const noexcept { return b * width + first; }
-  RUNNEL_ACTIVATIONS_INLINE std::size_t n_in_chunk() const noexcept { return width - first; }
+  RUNNEL_ALWAYS_INLINE std::size_t place(std::size_t b) const noexcept { return b * width + first; }
+  RUNNEL_ALWAYS_INLINE std::size_t n_in_chunk() const noexcept { return width - first; }
 
   // The rows from token `begin` on.
-  RUNNEL_ACTIVATIONS_INLINE Activations tokens(std::size_t begin) const noexcept {
+  RUNNEL_ALWAYS_INLINE Activations tokens(std::size_t begin) const noexcept {
     if (begin == 0) return *this;
     const std::size_t chunk = (first + begin) / width;
     const std::size_t blocks = chunk * i8_blocks(n_cols) * width;
@@ -107,7 +105,5 @@ struct Activations {
 };
 using ActivationsI8 = Activations<std::int8_t>;
 using ActivationsI16 = Activations<std::int16_t>;  // quant/i16.h; without offsets and split
-
-#undef RUNNEL_ACTIVATIONS_INLINE
 
 }  // namespace runnel::quant

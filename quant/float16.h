@@ -1,29 +1,28 @@
 // Conversions between binary32 and the two 16-bit float formats, on bits alone: the reference for every
 // kernel. f16 is IEEE 754 binary16 (1 sign, 5 exponent, 10 fraction bits); bf16 is the upper half of a
 // binary32. All of them round to nearest, ties to even; a NaN stays a (quiet) NaN.
-//
-// Always inlined: kernel files include this header, and a function that is shared between files compiled for
-// different instruction sets could run where its instructions do not exist.
 #pragma once
 #include <bit>
 #include <cstdint>
+
+#include "quant/always_inline.h"
 
 namespace runnel::quant {
 
 constexpr float f16_max = 65504.0f;  // the largest finite one
 
-[[gnu::always_inline]] inline float bf16_to_f32(std::uint16_t bits) noexcept {
+RUNNEL_ALWAYS_INLINE float bf16_to_f32(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-[[gnu::always_inline]] inline std::uint16_t f32_to_bf16(float value) noexcept {
+RUNNEL_ALWAYS_INLINE std::uint16_t f32_to_bf16(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
   const std::uint32_t rounded = is_nan ? bits | 0x00400000u : bits + 0x7fffu + ((bits >> 16) & 1u);
   return static_cast<std::uint16_t>(rounded >> 16);
 }
 
-[[gnu::always_inline]] inline float f16_to_f32(std::uint16_t bits) noexcept {
+RUNNEL_ALWAYS_INLINE float f16_to_f32(std::uint16_t bits) noexcept {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00u) {  // infinity, NaN
@@ -37,7 +36,7 @@ constexpr float f16_max = 65504.0f;  // the largest finite one
   return std::bit_cast<float>(sign | ((magnitude << 13) + ((127u - 15u) << 23)));
 }
 
-[[gnu::always_inline]] inline std::uint16_t f32_to_f16(float value) noexcept {
+RUNNEL_ALWAYS_INLINE std::uint16_t f32_to_f16(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;

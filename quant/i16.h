@@ -32,6 +32,7 @@
 #include <limits>
 
 #include "quant/activations.h"
+#include "quant/always_inline.h"
 #include "quant/i8.h"
 
 namespace runnel::quant {
@@ -46,22 +47,19 @@ static_assert(std::int64_t{i16_block} * i16_most * i16_most <= std::numeric_limi
 // maxima of its row's blocks. Others of its block keep 10 bits at the least then.
 constexpr float i16_carry_ratio = 8.0f;
 
-// Kernel files include this header, so what they call must be inlined: see float16.h.
-#define RUNNEL_I16_INLINE [[gnu::always_inline]] constexpr
-
 struct ShapeI16 {
   std::size_t n_rows = 0;
   std::size_t n_cols = 0;
 
-  RUNNEL_I16_INLINE std::size_t n_panels() const noexcept { return divided_up(n_rows, i8_panel_rows); }
-  RUNNEL_I16_INLINE std::size_t n_blocks() const noexcept { return divided_up(n_cols, i16_block); }
-  RUNNEL_I16_INLINE std::size_t n_groups() const noexcept { return divided_up(n_cols, i16_group); }
-  RUNNEL_I16_INLINE std::size_t panel_codes() const noexcept {
+  RUNNEL_ALWAYS_INLINE std::size_t n_panels() const noexcept { return divided_up(n_rows, i8_panel_rows); }
+  RUNNEL_ALWAYS_INLINE std::size_t n_blocks() const noexcept { return divided_up(n_cols, i16_block); }
+  RUNNEL_ALWAYS_INLINE std::size_t n_groups() const noexcept { return divided_up(n_cols, i16_group); }
+  RUNNEL_ALWAYS_INLINE std::size_t panel_codes() const noexcept {
     return n_blocks() * i16_block * i8_panel_rows;
   }
-  RUNNEL_I16_INLINE std::size_t panel_scales() const noexcept { return n_groups() * i8_panel_rows; }
-  RUNNEL_I16_INLINE std::size_t n_codes() const noexcept { return n_panels() * panel_codes(); }
-  RUNNEL_I16_INLINE std::size_t n_scales() const noexcept { return n_panels() * panel_scales(); }
+  RUNNEL_ALWAYS_INLINE std::size_t panel_scales() const noexcept { return n_groups() * i8_panel_rows; }
+  RUNNEL_ALWAYS_INLINE std::size_t n_codes() const noexcept { return n_panels() * panel_codes(); }
+  RUNNEL_ALWAYS_INLINE std::size_t n_scales() const noexcept { return n_panels() * panel_scales(); }
 };
 
 // The memory is the owner's.
@@ -72,7 +70,7 @@ struct BasicPanelsI16 {
   Scale* scales = nullptr;
 
   // Rows [begin, begin + n); begin a multiple of 16.
-  RUNNEL_I16_INLINE BasicPanelsI16 rows(std::size_t begin, std::size_t n) const noexcept {
+  RUNNEL_ALWAYS_INLINE BasicPanelsI16 rows(std::size_t begin, std::size_t n) const noexcept {
     const std::size_t panel = begin / i8_panel_rows;
     return {{n, shape.n_cols}, codes + panel * shape.panel_codes(), scales + panel * shape.panel_scales()};
   }
@@ -88,7 +86,7 @@ struct ScaleI16 {
 
 // Of weights in F16 or BF16 whose largest magnitude is `max`. NaN where one is not finite, 0 where all are
 // below i8_least_max. Without branches, for a loop over rows to become vectors.
-RUNNEL_I16_INLINE ScaleI16 scale_i16(float max) noexcept {
+RUNNEL_ALWAYS_INLINE ScaleI16 scale_i16(float max) noexcept {
   constexpr std::uint32_t exponent_bits = 0x7f800000;
   constexpr std::uint32_t bf16_nan = 0x7fc0;
   const std::uint32_t power = std::bit_cast<std::uint32_t>(max) & exponent_bits;  // 2^floor(log2 max)
@@ -110,12 +108,10 @@ static_assert(i16_most * i8_panel_rows / i16_sum_step <= std::numeric_limits<std
 // (256 / k)^2 in whole units, which add up to the same in any order; at most twice what a whole group may
 // have.
 constexpr std::int32_t i16_error_units = 1 << 14;
-RUNNEL_I16_INLINE std::int32_t error_i16(std::int32_t sum) noexcept {
+RUNNEL_ALWAYS_INLINE std::int32_t error_i16(std::int32_t sum) noexcept {
   constexpr float most = 2 * i16_group;
   const float error = static_cast<float>(i16_least_sum) / static_cast<float>(sum), square = error * error;
   return static_cast<std::int32_t>((square < most ? square : most) * float{i16_error_units});
 }
-
-#undef RUNNEL_I16_INLINE
 
 }  // namespace runnel::quant

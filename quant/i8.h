@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/always_inline.h"
 #include "quant/q8_0.h"
 #include "quant/round_up.h"
 
@@ -32,10 +33,7 @@ constexpr std::size_t i8_step_cols = 4;
 constexpr std::size_t i8_step_bytes = i8_panel_rows * i8_step_cols;
 constexpr std::size_t i8_max_size = std::size_t{1} << 30;  // of n_rows and n_cols: nothing below can overflow
 
-// Kernel files include this header, so what they call must be inlined: see float16.h.
-#define RUNNEL_I8_INLINE [[gnu::always_inline]] constexpr
-
-RUNNEL_I8_INLINE std::size_t i8_group(VariantI8 variant) noexcept {
+RUNNEL_ALWAYS_INLINE std::size_t i8_group(VariantI8 variant) noexcept {
   return variant == VariantI8::g32 ? 32 : 128;
 }
 
@@ -45,15 +43,15 @@ struct ShapeI8 {
   std::size_t n_rows = 0;
   std::size_t n_cols = 0;
 
-  RUNNEL_I8_INLINE std::size_t group() const noexcept { return i8_group(variant); }
-  RUNNEL_I8_INLINE std::size_t n_panels() const noexcept { return divided_up(n_rows, i8_panel_rows); }
-  RUNNEL_I8_INLINE std::size_t n_steps() const noexcept { return divided_up(n_cols, i8_step_cols); }
-  RUNNEL_I8_INLINE std::size_t n_groups() const noexcept { return divided_up(n_cols, group()); }
-  RUNNEL_I8_INLINE std::size_t panel_codes() const noexcept { return n_steps() * i8_step_bytes; }
-  RUNNEL_I8_INLINE std::size_t panel_scales() const noexcept { return n_groups() * i8_panel_rows; }
-  RUNNEL_I8_INLINE std::size_t n_codes() const noexcept { return n_panels() * panel_codes(); }
-  RUNNEL_I8_INLINE std::size_t n_scales() const noexcept { return n_panels() * panel_scales(); }
-  RUNNEL_I8_INLINE std::size_t bytes() const noexcept {
+  RUNNEL_ALWAYS_INLINE std::size_t group() const noexcept { return i8_group(variant); }
+  RUNNEL_ALWAYS_INLINE std::size_t n_panels() const noexcept { return divided_up(n_rows, i8_panel_rows); }
+  RUNNEL_ALWAYS_INLINE std::size_t n_steps() const noexcept { return divided_up(n_cols, i8_step_cols); }
+  RUNNEL_ALWAYS_INLINE std::size_t n_groups() const noexcept { return divided_up(n_cols, group()); }
+  RUNNEL_ALWAYS_INLINE std::size_t panel_codes() const noexcept { return n_steps() * i8_step_bytes; }
+  RUNNEL_ALWAYS_INLINE std::size_t panel_scales() const noexcept { return n_groups() * i8_panel_rows; }
+  RUNNEL_ALWAYS_INLINE std::size_t n_codes() const noexcept { return n_panels() * panel_codes(); }
+  RUNNEL_ALWAYS_INLINE std::size_t n_scales() const noexcept { return n_panels() * panel_scales(); }
+  RUNNEL_ALWAYS_INLINE std::size_t bytes() const noexcept {
     return n_codes() + n_scales() * sizeof(std::uint16_t);
   }
 };
@@ -70,7 +68,7 @@ struct BasicPanelsI8 {
   Scale* scales = nullptr;  // [n_panels][n_groups][16]
 
   // Rows [begin, begin + n); begin a multiple of 16.
-  RUNNEL_I8_INLINE BasicPanelsI8 rows(std::size_t begin, std::size_t n) const noexcept {
+  RUNNEL_ALWAYS_INLINE BasicPanelsI8 rows(std::size_t begin, std::size_t n) const noexcept {
     const std::size_t panel = begin / i8_panel_rows;
     return {{shape.variant, n, shape.n_cols},
             codes + panel * shape.panel_codes(),
@@ -103,7 +101,5 @@ void clear_rows_i8(const MutablePanelsI8& out) noexcept;
 
 // y[n_cols] = row `row`: an embedding, and the reference of the format.
 void decode_row_i8(float* y, const PanelsI8& in, std::size_t row) noexcept;
-
-#undef RUNNEL_I8_INLINE
 
 }  // namespace runnel::quant
