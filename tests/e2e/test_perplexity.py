@@ -132,21 +132,22 @@ class Perplexity(e2e.TestCase):
 
     def test_ctrl_c_tells_what_was_scored(self):
         path = self.write("text", STORY * 500)
-        for mode in (["-c", 16, "--json"], ["--stream", "--latency", "--buckets", 50]):
-            with e2e.start("perplexity", e2e.DEMO, "-f", path, "-t", 1, *mode) as process:
-                time.sleep(3)  # the whole would need minutes
-                process.send_signal(signal.SIGINT)
-                out, note = process.communicate(timeout=e2e.TIMEOUT_S)
-            self.assertEqual(process.returncode, 130)
-            if "--json" in mode:
-                result = json.loads(out)
-                self.assertTrue(result["interrupted"])
-                self.assertGreater(result["n_scored"], 0)
-                self.assertLess(result["n_scored"], result["n_tokens"] // 4)
-            else:
-                self.assertIn(b"PPL = ", out)
-                self.assertNotIn(b"the last", out)  # part of a pass that was never there
-                self.assertIn(b"when Ctrl-C ended it", note)
+        for mode in (["-c", 16], ["--stream", "--latency", "--buckets", 50]):
+            for form in ([], ["--json"]):
+                with e2e.start("perplexity", e2e.DEMO, "-f", path, "-t", 1, *mode, *form) as process:
+                    time.sleep(3)  # the whole would need minutes
+                    process.send_signal(signal.SIGINT)
+                    out, note = process.communicate(timeout=e2e.TIMEOUT_S)
+                self.assertEqual(process.returncode, 130)
+                if form:
+                    result = json.loads(out)
+                    self.assertTrue(result["interrupted"])
+                    self.assertGreater(result["n_scored"], 0)
+                    self.assertLess(result["n_scored"], result["n_tokens"] // 4)
+                else:
+                    self.assertIn(b"PPL = ", out)
+                    self.assertNotIn(b"the last", out)  # part of a pass that was never there
+                    self.assertIn(b"when Ctrl-C ended it", note)
 
     def test_a_text_too_short(self):
         self.fail_cleanly("perplexity", e2e.DEMO, "-p", "Hello", code=1, naming="512")
