@@ -18,7 +18,9 @@ constexpr const char* examples =
     "  runnel info                                  this machine and the bundled model\n"
     "  runnel info model.gguf --window 16384        what a session with that window needs\n"
     "  runnel info model.gguf --all                 every metadata key and tensor\n"
-    "  runnel info model.gguf --json";
+    "  runnel info model.gguf --json\n"
+    "\n"
+    "Of a model that runnel is not made for, what its file holds is shown too, and why it cannot be run.";
 
 struct InfoOptions {
   std::string model;
@@ -38,18 +40,31 @@ Json machine_report(const runnel_config* config) {
           {"default_threads", n_default}};
 }
 
-// A tokenizer's file without weights opens too; what is wrong with any other file is told.
-Model open_any(const std::string& path, const runnel_config* config) {
+struct Opened {
+  Model model;
+  std::string cannot_run;  // why; empty where it can be, and of a vocabulary alone
+};
+
+// Null where it does not open.
+Model open_vocabulary(const std::string& path) {
+  const Config config = new_config();
+  set_setting(config.get(), "vocab_only", "true");
+  runnel_model* model = nullptr;
+  const bool opened = runnel_model_open(path.c_str(), config.get(), &model) == RUNNEL_OK;
+  return Model(opened ? model : nullptr);
+}
+
+// A tokenizer's file without weights opens too, and one with weights or of an architecture that runnel is not
+// made for. What is wrong with any other file is told.
+Opened open_any(const std::string& path, const runnel_config* config) {
   try {
-    return open_model(path, config);
-  } catch (const Failure&) {
-    const Config vocabulary = new_config();
-    set_setting(vocabulary.get(), "vocab_only", "true");
-    runnel_model* model = nullptr;
-    const bool opened = runnel_model_open(path.c_str(), vocabulary.get(), &model) == RUNNEL_OK;
-    Model vocabulary_model(opened ? model : nullptr);
-    if (!opened || runnel_model_tensor_name(model, 0)) throw;
-    return vocabulary_model;
+    return {open_model(path, config), ""};
+  } catch (const Failure& failure) {
+    Model vocabulary = open_vocabulary(path);
+    if (!vocabulary) throw;
+    if (runnel_model_tensor_name(vocabulary.get(), 0) == nullptr) return {std::move(vocabulary), ""};
+    if (dynamic_cast<const Unsupported*>(&failure) == nullptr) throw;
+    return {std::move(vocabulary), failure.what()};
   }
 }
 
@@ -105,11 +120,13 @@ Json session_report(const runnel_model* model, const runnel_config* config) {
   return {{"cache_bytes", cache_bytes}, {"scratch_bytes", scratch_bytes}};
 }
 
-Json model_report(const runnel_model* model, const std::string& path, const runnel_config* config, bool all) {
+Json model_report(const Opened& opened, const std::string& path, const runnel_config* config, bool all) {
+  const runnel_model* const model = opened.model.get();
   Json out = {{"path", path},
               {"architecture", runnel_model_architecture(model)},
               {"tokenizer", runnel_model_tokenizer(model)}};
   for (const auto& row : facts) out[row.name] = runnel_model_fact(model, row.fact);
+  if (!opened.cannot_run.empty()) out["cannot_run"] = opened.cannot_run;
 
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> by_type;  // tensors, bytes
   for (std::size_t i = 0; runnel_model_tensor_name(model, i); ++i) {
@@ -201,12 +218,13 @@ std::string model_text(const Json& model, bool settings_given) {
     text += row("parameters", with_commas(model["n_parameters"].get<std::int64_t>()));
   }
   text += row("tokenizer", tokenizer_text(model));
-  if (model["has_weights"] == 0) return text + row("weights", "none: a vocabulary alone");
+  if (model["tensor_types"].empty()) return text + row("weights", "none: a vocabulary alone");
   text += row("weights", bytes_text(model["weight_bytes"]));
   for (const auto& [type, sums] : model["tensor_types"].items()) {
     text += row("", type + ": " + counted(sums["tensors"].get<std::int64_t>(), "tensor") + ", " +
                         bytes_text(sums["bytes"]));
   }
+  if (model.contains("cannot_run")) return text + row("cannot run", model["cannot_run"]);
   text += row("session takes", session_text(model["session_default"]) + " by default");
   if (settings_given) text += row("", session_text(model["session"]) + " with the options given");
   return text;
@@ -232,9 +250,9 @@ std::string all_text(const Json& model) {
 int run_info(const InfoOptions& options) {
   const Config config = options.settings.config();
   const std::string path = model_or_bundled(options.model);
-  const Model model = open_any(path, config.get());
+  const Opened opened = open_any(path, config.get());
   const Json machine = machine_report(config.get());
-  const Json report = model_report(model.get(), path, config.get(), options.all);
+  const Json report = model_report(opened, path, config.get(), options.all);
   if (options.json) {
     write_json({{"version", runnel_version()}, {"machine", machine}, {"model", report}});
     return exit_ok;

@@ -17,7 +17,8 @@ constexpr const char* examples =
     "  runnel tokenize vocabulary.gguf -f text.txt --no-bos\n"
     "  echo -n Hello | runnel tokenize model.gguf --json\n"
     "\n"
-    "Standard output gets the ids on one line, separated by spaces. A file without weights will do.";
+    "Standard output gets the ids on one line, separated by spaces. A file without weights will do, or\n"
+    "with weights of any type.";
 
 struct TokenizeOptions {
   std::string model;

@@ -18,6 +18,11 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The same, as the model is one that runnel is not made for.
+struct Unsupported : Failure {
+  using Failure::Failure;
+};
+
 // The command line asks for something that does not exist, is out of range or does not go together.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -29,10 +34,11 @@ struct Interrupted {};
 // Whoever read our standard output has gone: nothing is left to do, and nothing to say.
 struct ReaderGone {};
 
-// Throws Failure with the library's message unless the status is RUNNEL_OK; Interrupted where Ctrl-C stopped
-// the call.
+// Throws Failure, or Unsupported, with the library's message unless the status is RUNNEL_OK; Interrupted
+// where Ctrl-C stopped the call.
 inline void check(runnel_status status) {
   if (status == RUNNEL_STOPPED) throw Interrupted{};
+  if (status == RUNNEL_UNSUPPORTED) throw Unsupported(runnel_last_error());
   if (status != RUNNEL_OK) throw Failure(runnel_last_error());
 }
 

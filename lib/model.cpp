@@ -10,16 +10,21 @@ namespace {
 
 constexpr std::size_t meta_text_chars = 200;
 
+// A vocabulary is read from beside weights of any type.
+UnreadTypes unread_types(const Settings& settings) {
+  return settings.vocab_only ? UnreadTypes::taken : UnreadTypes::refused;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Model>> Model::open(const std::string& path, const Settings& settings) {
-  RUNNEL_ASSIGN(GgufFile file, GgufFile::open(path));
+  RUNNEL_ASSIGN(GgufFile file, GgufFile::open(path, unread_types(settings)));
   return load(std::move(file), settings);
 }
 
 Result<std::shared_ptr<const Model>> Model::from_memory(std::span<const std::byte> bytes,
                                                         const Settings& settings, const std::string& name) {
-  RUNNEL_ASSIGN(GgufFile file, GgufFile::parse(bytes, name));
+  RUNNEL_ASSIGN(GgufFile file, GgufFile::parse(bytes, name, unread_types(settings)));
   return load(std::move(file), settings);
 }
 

@@ -1,7 +1,5 @@
 #include "quant/tensor_type.h"
 
-#include <iterator>
-
 #include "quant/float_codecs.h"
 #include "quant/q8_0.h"
 
@@ -13,16 +11,37 @@ constexpr TypeInfo types[] = {
     {TensorType::f16, "F16", 1, 2, decode_f16, encode_f16},
     {TensorType::bf16, "BF16", 1, 2, decode_bf16, encode_bf16},
     {TensorType::q8_0, "Q8_0", BlockQ8_0::size, sizeof(BlockQ8_0), decode_q8_0, encode_q8_0},
-    {TensorType::i8, "I8", 1, 1, nullptr, nullptr},
-    {TensorType::i32, "I32", 1, 4, nullptr, nullptr},
-};
-
-// By GGUF id; null where an id was never given or has been withdrawn.
-constexpr const char* names[] = {
-    "F32",   "F16",    "Q4_0",  "Q4_1",  nullptr, nullptr,   "Q5_0",   "Q5_1",    "Q8_0",  "Q8_1",   "Q2_K",
-    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",  "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S",
-    "IQ2_S", "IQ4_XS", "I8",    "I16",   "I32",   "I64",     "F64",    "IQ1_M",   "BF16",  nullptr,  nullptr,
-    nullptr, "TQ1_0",  "TQ2_0", nullptr, nullptr, nullptr,   "MXFP4",  "NVFP4",   "Q1_0",
+    {TensorType::i8, "I8", 1, 1},
+    {TensorType::i32, "I32", 1, 4},
+    // Not read. Sizes as in ggml (ggml-common.h).
+    {TensorType{2}, "Q4_0", 32, 18},
+    {TensorType{3}, "Q4_1", 32, 20},
+    {TensorType{6}, "Q5_0", 32, 22},
+    {TensorType{7}, "Q5_1", 32, 24},
+    {TensorType{9}, "Q8_1", 32, 36},
+    {TensorType{10}, "Q2_K", 256, 84},
+    {TensorType{11}, "Q3_K", 256, 110},
+    {TensorType{12}, "Q4_K", 256, 144},
+    {TensorType{13}, "Q5_K", 256, 176},
+    {TensorType{14}, "Q6_K", 256, 210},
+    {TensorType{15}, "Q8_K", 256, 292},
+    {TensorType{16}, "IQ2_XXS", 256, 66},
+    {TensorType{17}, "IQ2_XS", 256, 74},
+    {TensorType{18}, "IQ3_XXS", 256, 98},
+    {TensorType{19}, "IQ1_S", 256, 50},
+    {TensorType{20}, "IQ4_NL", 32, 18},
+    {TensorType{21}, "IQ3_S", 256, 110},
+    {TensorType{22}, "IQ2_S", 256, 82},
+    {TensorType{23}, "IQ4_XS", 256, 136},
+    {TensorType{25}, "I16", 1, 2},
+    {TensorType{27}, "I64", 1, 8},
+    {TensorType{28}, "F64", 1, 8},
+    {TensorType{29}, "IQ1_M", 256, 56},
+    {TensorType{34}, "TQ1_0", 256, 54},
+    {TensorType{35}, "TQ2_0", 256, 66},
+    {TensorType{39}, "MXFP4", 32, 17},
+    {TensorType{40}, "NVFP4", 64, 36},
+    {TensorType{41}, "Q1_0", 128, 18},
 };
 
 }  // namespace
@@ -33,7 +52,5 @@ const TypeInfo* type_info(std::uint32_t id) noexcept {
   }
   return nullptr;
 }
-
-const char* type_name(std::uint32_t id) noexcept { return id < std::size(names) ? names[id] : nullptr; }
 
 }  // namespace runnel::quant

@@ -43,7 +43,7 @@ auto name_of(const GgufFile& file) {
 // Walks the file once from front to back.
 class GgufParser {
  public:
-  explicit GgufParser(GgufFile& file) : file_(file), bytes_(file.bytes_) {}
+  GgufParser(GgufFile& file, UnreadTypes unread) : file_(file), bytes_(file.bytes_), unread_(unread) {}
 
   Result<void> run() {
     RUNNEL_TRY(read_header());
@@ -133,6 +133,7 @@ class GgufParser {
 
   GgufFile& file_;
   std::span<const std::byte> bytes_;
+  UnreadTypes unread_;
   std::uint64_t pos_ = 0;  // <= bytes_.size()
   std::uint64_t n_metadata_ = 0;
   std::uint64_t n_tensors_ = 0;
@@ -318,12 +319,12 @@ Result<void> GgufParser::read_type(GgufTensor& tensor) {
   const std::uint64_t start = pos_;
   RUNNEL_ASSIGN(const auto id, read<std::uint32_t>("its type"));
   tensor.type = quant::type_info(id);
-  if (tensor.type == nullptr) {
-    const char* name = quant::type_name(id);
+  const bool is_known = tensor.type != nullptr;
+  if (!is_known || (unread_ == UnreadTypes::refused && !tensor.type->is_read())) {
     return at(start, error(RUNNEL_UNSUPPORTED,
                            "expected weights of a type that runnel reads (%s), found %s (%" PRIu32
                            "): take this model's file in one of them",
-                           readable_types().c_str(), name != nullptr ? name : "an unknown one", id));
+                           readable_types().c_str(), is_known ? tensor.type->name : "an unknown one", id));
   }
   const std::uint64_t block = tensor.type->block_size;
   if (tensor.dims[0] % block != 0) {
@@ -401,21 +402,21 @@ Result<void> GgufParser::check_overlaps() {
   return {};
 }
 
-Result<GgufFile> GgufFile::open(const std::string& path) {
+Result<GgufFile> GgufFile::open(const std::string& path, UnreadTypes unread) {
   RUNNEL_ASSIGN(MappedFile mapped, MappedFile::open(path));
-  RUNNEL_ASSIGN(GgufFile file, parse(mapped.bytes(), path));
+  RUNNEL_ASSIGN(GgufFile file, parse(mapped.bytes(), path, unread));
   file.file_ = std::move(mapped);
   return file;
 }
 
-Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string name) {
+Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string name, UnreadTypes unread) {
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % gguf_min_alignment != 0) {
     return Error{RUNNEL_BAD_ARGUMENT, name + ": expected memory aligned to 8 bytes at least"};
   }
   GgufFile file;
   file.name_ = std::move(name);
   file.bytes_ = bytes;
-  RUNNEL_TRY(GgufParser(file).run());
+  RUNNEL_TRY(GgufParser(file, unread).run());
   return file;
 }
 

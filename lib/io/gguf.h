@@ -72,13 +72,17 @@ struct GgufTensor {
   std::uint64_t n_elements() const { return dims[0] * dims[1] * dims[2] * dims[3]; }  // the reader checked it
 };
 
+// What becomes of a file whose tensors have types that runnel cannot read.
+enum class UnreadTypes { refused, taken };
+
 // Pointers and views into a file's bytes live as long as the GgufFile (or, after parse(), those bytes).
 class GgufFile {
  public:
-  static Result<GgufFile> open(const std::string& path);
+  static Result<GgufFile> open(const std::string& path, UnreadTypes unread = UnreadTypes::refused);
   // `name` stands for the file in messages. The bytes are borrowed, aligned to 8 bytes at least, and must not
   // change.
-  static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string name);
+  static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string name,
+                                UnreadTypes unread = UnreadTypes::refused);
 
   const std::string& name() const { return name_; }
   std::uint64_t n_bytes() const { return bytes_.size(); }

@@ -120,5 +120,27 @@ def patched(data, key, change):
     return bytes(changed)
 
 
+def with_type(tensor, type_id):
+    """The demo model's bytes, with another type for a tensor."""
+
+    def change(data, at):
+        # u32 rank, u64 extent[rank], u32 type
+        rank = struct.unpack_from("<I", data, at)[0]
+        struct.pack_into("<I", data, at + 4 + 8 * rank, type_id)
+
+    return patched(DEMO.read_bytes(), tensor, change)
+
+
+def with_other_architecture():
+    """The demo model's bytes, with an architecture of that many x."""
+
+    def change(data, at):
+        # u32 type 8 (string), u64 length, text
+        length = struct.unpack_from("<Q", data, at + 4)[0]
+        data[at + 12 : at + 12 + length] = b"x" * length
+
+    return patched(DEMO.read_bytes(), b"general.architecture", change)
+
+
 def main():
     unittest.main(verbosity=2)

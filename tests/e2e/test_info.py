@@ -59,6 +59,44 @@ class Info(e2e.TestCase):
     def test_a_vocabulary_alone(self):
         report = json.loads(self.succeed("info", e2e.shared("tokenizers/ggml-vocab-gpt-2.gguf"), "--json").out)
         self.assertEqual((report["model"]["tokenizer"], report["model"]["has_weights"]), ("gpt2", 0))
+        self.assertNotIn("cannot_run", report["model"])
+
+
+class NotMadeFor(e2e.TestCase):
+    """Models that runnel cannot run: what their files hold is shown, and why not; their tokenizers serve."""
+
+    def setUp(self):
+        super().setUp()
+        self.other_type = self.write("type.gguf", e2e.with_type(b"blk.0.attn_q.weight", 25))  # I16, as large as F16
+        self.other_architecture = self.write("architecture.gguf", e2e.with_other_architecture())
+
+    def check(self, path, reason, architecture):
+        model = json.loads(self.succeed("info", path, "--json", "--all").out)["model"]
+        demo = json.loads(self.succeed("info", e2e.DEMO, "--json", "--all").out)["model"]
+        self.assertIn(reason, model["cannot_run"])
+        self.assertEqual((model["architecture"], model["has_weights"]), (architecture, 0))
+        for key in ("tokenizer", "n_vocab", "weight_bytes"):
+            self.assertEqual(model[key], demo[key], key)
+        self.assertEqual(len(model["tensors"]), len(demo["tensors"]))
+        text = self.succeed("info", path).out.decode()
+        self.assertRegex(text, rf"\n  cannot run  .*{re.escape(reason)}")
+        self.assertRegex(text, r"\n  weights  +12\.5 MiB\n")
+        self.assertNotIn("session takes", text)
+        ids = self.succeed("tokenize", e2e.DEMO, "-p", "Hello world").out
+        self.assertEqual(self.succeed("tokenize", path, "-p", "Hello world").out, ids)
+        self.fail_cleanly("generate", path, "-p", "Hello", code=1, naming=reason)
+
+    def test_weights_of_another_type(self):
+        self.check(self.other_type, "tensor 'blk.0.attn_q.weight'", "llama")
+        types = json.loads(self.succeed("info", self.other_type, "--json").out)["model"]["tensor_types"]
+        self.assertEqual((types["I16"], types["F16"]["tensors"]), ({"tensors": 1, "bytes": 2 * 256 * 256}, 43))
+
+    def test_another_architecture(self):
+        self.check(self.other_architecture, 'architecture "xxxxx" is not known', "xxxxx")
+
+    def test_damage_is_told_alone(self):
+        for data, naming in ((self.other_type.read_bytes(), "found I16 (25)"), (e2e.DEMO.read_bytes(), "cut short")):
+            self.fail_cleanly("info", self.write("model.gguf", data[:-1]), code=1, naming=naming)
 
 
 class Help(e2e.TestCase):

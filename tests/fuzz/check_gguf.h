@@ -41,9 +41,9 @@ inline std::string check_access(const GgufFile& file, std::string_view key) {
 }
 
 // "" when the bytes are refused with a message that names the file, or all they hold lies inside them.
-inline std::string check_gguf(std::span<const std::byte> bytes) {
+inline std::string check_gguf(std::span<const std::byte> bytes, UnreadTypes unread) {
   const std::string name = "damaged.gguf";
-  const auto file = GgufFile::parse(bytes, name);
+  const auto file = GgufFile::parse(bytes, name, unread);
   if (!file) {
     const Error& refusal = file.error();
     const bool known = refusal.status == RUNNEL_BAD_FILE || refusal.status == RUNNEL_UNSUPPORTED;
@@ -63,8 +63,13 @@ inline std::string check_gguf(std::span<const std::byte> bytes) {
     const auto n_rows = tensor.dims[1] * tensor.dims[2] * tensor.dims[3];
     if (tensor.n_bytes != n_rows * quant::row_bytes(*tensor.type, tensor.dims[0]))
       return "a tensor of another size";
+    if (unread == UnreadTypes::refused && !tensor.type->is_read()) return "a tensor that nobody can read";
   }
   return "";
+}
+inline std::string check_gguf(std::span<const std::byte> bytes) {
+  const std::string problem = check_gguf(bytes, UnreadTypes::refused);
+  return problem.empty() ? check_gguf(bytes, UnreadTypes::taken) : problem;
 }
 
 }  // namespace runnel::test

@@ -163,7 +163,7 @@ void check_types() {
   for (const TensorType type : {TensorType::f32, TensorType::f16, TensorType::bf16, TensorType::q8_0}) {
     const TypeInfo& info = type_info(type);
     const auto id = static_cast<std::uint32_t>(type);
-    expect(info.type == type && std::strcmp(info.name, type_name(id)) == 0, "row of type", id);
+    expect(info.type == type && info.is_read() && info.holds_weights(), "row of type", id);
     const std::size_t bytes = row_bytes(info, n);
     std::vector<unsigned char> stored(bytes + 2, 0xa5);
     info.encode(stored.data() + 1, x.data(), n);
@@ -176,11 +176,30 @@ void check_types() {
   }
   expect(type_info(TensorType::i32).decode == nullptr && type_info(TensorType::i8).encode == nullptr,
          "integers", 0);
-  expect(type_info(12) == nullptr && std::strcmp(type_name(12), "Q4_K") == 0,
-         "a name of a type we cannot read", 12);
-  expect(type_name(4) == nullptr && type_name(1000) == nullptr && type_info(0xffffffffu) == nullptr,
+  expect(type_info(TensorType::i32).is_read() && type_info(TensorType::i8).is_read(), "integers are read", 0);
+  expect(type_info(4) == nullptr && type_info(1000) == nullptr && type_info(0xffffffffu) == nullptr,
          "no type", 4);
-  expect(std::strcmp(type_name(39), "MXFP4") == 0 && std::strcmp(type_name(30), "BF16") == 0, "names", 39);
+}
+
+// What runnel does not read has its name and size all the same, and no id is there twice.
+void check_other_types() {
+  std::size_t n_unread = 0;
+  for (std::uint32_t id = 0; id < 64; ++id) {
+    const TypeInfo* info = type_info(id);
+    if (info == nullptr) continue;
+    expect(static_cast<std::uint32_t>(info->type) == id, "id of type", id);
+    expect(info->block_size > 0 && info->block_bytes > 0, "size of type", id);
+    if (info->is_read()) continue;
+    ++n_unread;
+    expect(!info->holds_weights() && info->encode == nullptr, "no codec of type", id);
+  }
+  expect(n_unread == 28, "types that are not read", static_cast<double>(n_unread));
+  const auto is = [](std::uint32_t id, const char* name, std::size_t size, std::size_t bytes) {
+    const TypeInfo* info = type_info(id);
+    return std::strcmp(info->name, name) == 0 && info->block_size == size && info->block_bytes == bytes;
+  };
+  expect(is(2, "Q4_0", 32, 18) && is(12, "Q4_K", 256, 144) && is(14, "Q6_K", 256, 210), "4 and 6 bits", 12);
+  expect(is(39, "MXFP4", 32, 17) && is(30, "BF16", 1, 2) && is(28, "F64", 1, 8), "floats", 39);
 }
 
 }  // namespace
@@ -191,5 +210,6 @@ int main() {
   runnel::quant::check_q8_0();
   runnel::quant::check_q8_0_extremes();
   runnel::quant::check_types();
+  runnel::quant::check_other_types();
   return runnel::quant::n_failed == 0 ? 0 : 1;
 }

@@ -318,6 +318,20 @@ TEST(Gguf, RefusesOtherTypesByName) {
                RUNNEL_UNSUPPORTED, {"tensor 'blk.0.w' at offset ", "found an unknown one (999)"});
 }
 
+TEST(Gguf, TakesOtherTypesWhereNobodyReadsThem) {
+  const auto open = [](std::uint32_t type_id, std::uint64_t n, std::size_t n_bytes) {
+    const auto bytes = GgufBuilder().tensor("blk.0.w", type_id, {n}, std::string(n_bytes, '\0')).build();
+    return GgufFile::parse(bytes, "x.gguf", UnreadTypes::taken);
+  };
+  const auto file = open(12, 512, 288);
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_STREQ(file->tensors()[0].type->name, "Q4_K");
+  EXPECT_EQ(file->tensors()[0].n_bytes, 288U);
+  expect_error(open(12, 512, 287), RUNNEL_BAD_FILE, {"tensor 'blk.0.w'", "expected 288 bytes", "cut short"});
+  expect_error(open(12, 255, 288), RUNNEL_BAD_FILE, {"Q4_K blocks of 256", "found rows of 255"});
+  expect_error(open(999, 256, 144), RUNNEL_UNSUPPORTED, {"found an unknown one (999)"});
+}
+
 TEST(Gguf, RefusesDataOutsideTheFile) {
   auto bytes =
       GgufBuilder().tensor("a", {8}, std::vector<float>(8)).tensor("b", {8}, std::vector<float>(8)).build();

@@ -118,8 +118,8 @@ RUNNEL_API const char* runnel_setting_help(size_t i);
 
 typedef struct runnel_model runnel_model;
 
-/* Maps a GGUF file and checks every number in it. With the setting "vocab_only" a file that holds a tokenizer
- * and no weights opens too; such a model tokenizes but opens no session. */
+/* Maps a GGUF file and checks every number in it. With the setting "vocab_only" a file is opened for its
+ * tokenizer alone, whatever weights it has, if any; such a model tokenizes but opens no session. */
 RUNNEL_API runnel_status runnel_model_open(const char* path, const runnel_config* config, runnel_model** out);
 
 /* Called now and then with the share of the work done, 0 to 1. A result other than 0 stops it
