@@ -126,7 +126,7 @@ int run_divergence(const PerplexityOptions& options, const runnel_model* model, 
   const StopSession stop_on_interrupt(session.get(), base_session.get());
   const Chunks chunks(model, tokens, static_cast<std::size_t>(options.n_chunk),
                       static_cast<std::size_t>(options.first_scored()));
-  Divergence divergence;
+  Divergence divergence(options.base);
   compare_chunks(model, base_session.get(), session.get(), chunks, divergence);
   if (!options.json) {
     write_out(divergence.text());
@@ -257,10 +257,12 @@ int run_perplexity(PerplexityOptions options) {
   const Model model = open_model(options.model, config.get());
   if (!options.is_stream()) expect_seen("--chunk", options.n_chunk, most_seen(model.get()), model.get());
   std::vector<std::int32_t> tokens = text_tokens(options, text, model.get());
-  if (options.compare) return run_comparison(options, model.get(), std::move(tokens));
-  if (options.stream) return run_stream(options, model.get(), config.get(), std::move(tokens));
-  if (options.divergence) return run_divergence(options, model.get(), config.get(), text, tokens);
-  return run_chunks(options, model.get(), config.get(), tokens);
+  return naming_model(options.model, [&] {
+    if (options.compare) return run_comparison(options, model.get(), std::move(tokens));
+    if (options.stream) return run_stream(options, model.get(), config.get(), std::move(tokens));
+    if (options.divergence) return run_divergence(options, model.get(), config.get(), text, tokens);
+    return run_chunks(options, model.get(), config.get(), tokens);
+  });
 }
 
 // --stream, --compare and what goes with them: neither is in chunks.

@@ -13,7 +13,8 @@ std::string scientific(double value) {
 }
 
 void Divergence::add(const float* base, const float* logits, std::size_t n_vocab, std::int32_t token) {
-  const double base_sum = log_sum(base, n_vocab), sum = log_sum(logits, n_vocab);
+  const double base_sum = naming_model(base_path_, [&] { return log_sum(base, n_vocab); });
+  const double sum = log_sum(logits, n_vocab);
   double kl = 0;
   for (std::size_t i = 0; i < n_vocab; ++i) {
     const double log_p = base[i] - base_sum, log_q = logits[i] - sum;

@@ -4,20 +4,35 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "errors.h"
 
 namespace cli {
 
+// A model's results are not numbers. Whoever knows which model adds its path.
+struct DamagedWeights : Failure {
+  DamagedWeights() : Failure("the model's results are not numbers: a weight in the file is damaged") {}
+};
+
+// What score() returns; a Failure that names the model where it throws DamagedWeights.
+template <class Scoring>
+inline auto naming_model(const std::string& path, Scoring score) {
+  try {
+    return score();
+  } catch (const DamagedWeights& damage) {
+    throw Failure(path + ": " + damage.what());
+  }
+}
+
 // Log of the sum of exp(logits); logits [n_vocab]. In double: the sum has as many terms as the vocabulary.
-// Failure where they are not numbers.
+// Throws DamagedWeights.
 inline double log_sum(const float* logits, std::size_t n_vocab) {
   const float largest = *std::max_element(logits, logits + n_vocab);
   double sum = 0.0;
   for (std::size_t i = 0; i < n_vocab; ++i) sum += std::exp(static_cast<double>(logits[i]) - largest);
   const double result = std::log(sum) + largest;
-  if (!std::isfinite(result))
-    throw Failure("the model's results are not numbers: a weight in the file is damaged");
+  if (!std::isfinite(result)) throw DamagedWeights();
   return result;
 }
 

@@ -51,6 +51,12 @@ class BadFiles(e2e.TestCase):
         self.assertEqual((result.code, result.out), (1, b"Hello"))
         self.assertIn("none of its results is a number", result.err)
         self.fail_cleanly("inspect", path, "-p", "Hello " * 10, code=1, naming="the activations are not numbers")
+        of_this = f"{path}: the model's results are not numbers"
+        text = ("-p", "Hello " * 40)
+        chunks = ("-c", 16, "--kl-divergence", "--base")
+        for mode in (("--stream",), ("--compare", "--window", 16), ("-c", 16), (*chunks, e2e.DEMO), (*chunks, path)):
+            self.fail_cleanly("perplexity", path, *text, *mode, code=1, naming=of_this)
+        self.fail_cleanly("perplexity", e2e.DEMO, *text, *chunks, path, code=1, naming=of_this)
 
     def test_rows_that_a_batch_would_need_gigabytes_for(self):
         data = e2e.patched(e2e.DEMO.read_bytes(), b"llama.feed_forward_length", widen)
