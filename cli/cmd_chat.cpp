@@ -80,6 +80,13 @@ std::string file_name(std::string text) {
   return text;
 }
 
+// "threads = 0 (2)"
+std::string setting_line(const Conversation& chat, const std::string& name) {
+  const std::string value = chat.setting(name), choice = chat.choice_for(name);
+  return name + " = " + value + (value.empty() || choice.empty() ? "" : " ") +
+         (choice.empty() ? "" : "(" + choice + ")");
+}
+
 bool set(Conversation& chat, const std::string& argument) {
   const auto [word, value] = split_first_word(argument);
   const std::string name = setting_name(word);
@@ -92,7 +99,7 @@ bool set(Conversation& chat, const std::string& argument) {
   }
   if (!value.empty()) chat.set(name, value == "\"\"" ? "" : value);
   std::string lines;
-  for (const std::string& one : known) lines += (lines.empty() ? "" : "\n") + one + " = " + chat.setting(one);
+  for (const std::string& one : known) lines += (lines.empty() ? "" : "\n") + setting_line(chat, one);
   write_note(lines);
   return true;
 }

@@ -195,6 +195,16 @@ std::string Conversation::setting(const std::string& name) const {
   return value ? value : "";
 }
 
+std::string Conversation::choice_for(const std::string& name) const {
+  const std::string value = setting(name);
+  if (name == "isa" && value.empty()) return runnel_isa();
+  if (name == "template" && value.empty()) return runnel_chat_form(chat_.get());
+  if (name == "threads" && value == "0") return std::to_string(runnel_default_threads());
+  if (name == "window" && value == "0")
+    return std::to_string(stat(RUNNEL_STAT_CACHE_SIZE) - stat(RUNNEL_STAT_PREFIX));
+  return "";
+}
+
 std::string Conversation::headline() const {
   const std::int64_t n_prefix = stat(RUNNEL_STAT_PREFIX);
   return std::string("runnel ") + runnel_version() + " · " + runnel_model_architecture(model_.get()) + ", " +

@@ -46,6 +46,8 @@ class Conversation {
   void open_session_file();
 
   std::string setting(const std::string& name) const;
+  // What is used where the setting leaves that to runnel; empty where it tells itself.
+  std::string choice_for(const std::string& name) const;
   std::string headline() const;    // model and session in one line
   std::string status() const;      // of the last answer, in one line
   std::string statistics() const;  // everything, one figure a line

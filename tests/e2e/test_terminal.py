@@ -1,6 +1,7 @@
 """On a terminal: runnel chat, typing, commands, Ctrl-C and Ctrl-D; and progress."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -246,6 +247,15 @@ class TerminalChat(e2e.TestCase):
         terminal.expect("stop = abc")
         terminal.type("/set stop \"\"\n")
         terminal.expect("stop = \x1b[0m")
+        machine = json.loads(self.succeed("info", "--json").out)["machine"]
+        for setting, value, choice in (
+            ("isa", "", machine["isa"]),
+            ("threads", "0 ", machine["default_threads"]),
+            ("window", "0 ", 512 - 3),  # tokens of the cache, of which the first 3 stay
+            ("template", "", "runnel-demo"),
+        ):
+            terminal.type(f"/set {setting}\n")
+            terminal.expect(f"{setting} = {value}({choice})")
         terminal.type("/stats\n")
         terminal.expect("tokens so far")
         terminal.type("/reset\n")
