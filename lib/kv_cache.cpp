@@ -167,11 +167,11 @@ void KvCache::allocate(std::int64_t n_bytes) {
   huge_pages_ = HugePages(data_.get(), static_cast<std::size_t>(n_bytes));
 }
 
-// Until the window is full, pages of which nothing is written yet take no memory: they are not made huge
-// before.
+// Pages of which nothing is written yet take no memory: until half of the window is in use, none is made
+// huge. One for each token from then on has made them all when the window is full.
 void KvCache::advance(std::int64_t n) {
   position_ += n;
-  if (position_ - size_.n_prefix >= size_.window) huge_pages_.make_next();
+  if (position_ - size_.n_prefix >= size_.window / 2) huge_pages_.make(n);
 }
 
 void KvCache::clear() {

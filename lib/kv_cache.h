@@ -212,7 +212,7 @@ class KvCache {
   const Model* model_;
   std::int64_t n_bytes_ = 0;  // of data_
   AlignedBytes data_;
-  HugePages huge_pages_;  // of data_, made while a full window streams
+  HugePages huge_pages_;  // of data_, made while the second half of the window fills
   std::int64_t position_ = 0;
   std::int64_t oldest_ = 0;  // window positions before this were evicted, or overwritten in the longest ring
 };

@@ -1,7 +1,5 @@
 #include "lib/system/huge_pages.h"
 
-#include <cstdint>
-
 #include "lib/range.h"
 
 #if defined(__linux__)
@@ -16,7 +14,13 @@ constexpr std::size_t huge_page = std::size_t{2} * 1024 * 1024;  // where pages 
 #if defined(__linux__)
 // MADV_COLLAPSE (madvise(2), since Linux 6.1), which headers of Debian 12 do not have.
 constexpr int collapse = 25;
-bool make_huge(std::byte* page) noexcept { return ::madvise(page, huge_page, collapse) == 0; }
+
+// Pages are made of those that are there: where nothing is written yet, one byte is.
+bool make_huge(std::byte* page) noexcept {
+  volatile std::byte& first = *page;
+  first = first;
+  return ::madvise(page, huge_page, collapse) == 0;
+}
 #else
 bool make_huge(std::byte*) noexcept { return false; }
 #endif
@@ -31,10 +35,11 @@ HugePages::HugePages(std::byte* begin, std::size_t n_bytes) noexcept {
   n_left_ = (n_bytes - before) / huge_page;
 }
 
-void HugePages::make_next() noexcept {
-  if (n_left_ == 0) return;
-  n_left_ = make_huge(next_) ? n_left_ - 1 : 0;
-  next_ += huge_page;
+void HugePages::make(std::int64_t n) noexcept {
+  for (; n > 0 && n_left_ > 0; --n) {
+    n_left_ = make_huge(next_) ? n_left_ - 1 : 0;
+    next_ += huge_page;
+  }
 }
 
 }  // namespace runnel

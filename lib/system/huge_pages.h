@@ -2,20 +2,21 @@
 // 512.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 namespace runnel {
 
-// Makes huge pages of some memory, one at a time, each of them once. The memory should have been written all
-// over: what was not takes memory from then on. Where the system cannot (Linux before 6.1, no memory in one
-// piece) nothing changes.
+// Makes huge pages of some memory, a few at a time, each of them once. Parts that nobody has written yet take
+// memory from then on. Where the system cannot (Linux before 6.1, no memory in one piece) nothing changes.
 class HugePages {
  public:
   HugePages() = default;
   HugePages(std::byte* begin, std::size_t n_bytes) noexcept;
 
-  // The next one. Takes half a millisecond, and some where the system has to move others' pages. Nothing once
-  // there are no more, or where one could not be made.
-  void make_next() noexcept;
+  // The next n, n >= 0. Each takes a quarter of a millisecond, or some where the system has to move others'
+  // pages, or a virtual machine gets that memory from its host only now. Nothing once there are no more, or
+  // where one could not be made.
+  void make(std::int64_t n) noexcept;
 
  private:
   std::byte* next_ = nullptr;

@@ -39,6 +39,8 @@ def table(rows):
 
 # ---- The library
 
+DECODE_BYTES = 20  # RUNNEL_DECODE_BYTES of enum runnel_fact
+
 
 def tokens_for(n, n_vocab):
     """Tokens to feed, the same for every contender."""

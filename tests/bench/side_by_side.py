@@ -22,10 +22,12 @@ import sys
 import tempfile
 import time
 
-from common import Library, Session, machine, note, table, tokens_for
+from common import DECODE_BYTES, Library, Session, machine, note, table, tokens_for
 
 PEER = "llama-cpp-python"
 BATCH = 512  # tokens the peer reads together
+SINKS = 4
+BOUND = ", bound"  # behind the name of a contender of runnel: what memory alone would let it do
 
 
 # ---- The contenders, each driven through its own C interface. Tokens are fed, not sampled, by both.
@@ -40,7 +42,7 @@ class Runnel:
 
     def open(self, window):
         settings = {"cache": self.options["cache"], "isa": self.options["isa"]}
-        self.session = Session(self.library, self.model, window=window, sinks=4, **settings)
+        self.session = Session(self.library, self.model, window=window, sinks=SINKS, **settings)
 
     def threads(self, n):
         self.session.set("threads", n)
@@ -57,12 +59,21 @@ class Runnel:
     # A window of `depth` tokens, filled: from here on each token pushes one out.
     def fill(self, depth, threads):
         self.session.close()
-        self.open(depth - 4)
+        self.open(depth - SINKS)
         self.threads(threads)
         self.prompt(depth)
 
     def rewind(self, depth):
         pass
+
+    # Tokens a second at which memory gives what a token reads that sees n others, as `runnel bench` has it.
+    def bound(self, n, threads):
+        library, rate, cache, scratch = self.library, ctypes.c_double(), ctypes.c_int64(), ctypes.c_int64()
+        with library.config(threads=threads, isa=self.options["isa"]) as config:
+            library("runnel_measure_read", self.model, config, ctypes.byref(rate))
+        with library.config(cache=self.options["cache"], sinks=SINKS, window=max(1, n - SINKS), batch=1) as config:
+            library("runnel_model_session_bytes", self.model, config, ctypes.byref(cache), ctypes.byref(scratch))
+        return rate.value / (library.lib.runnel_model_fact(self.model, DECODE_BYTES) + cache.value)
 
 
 class LlamaCpp:
@@ -175,6 +186,10 @@ def work(options):
         if part == "decode at depth":
             contender.rewind(options["depth"])
             return options["n_decode"] / timed(decode)
+        if part == "bound of decode":
+            return contender.bound(options["n_decode"] // 2 + 2, threads)
+        if part == "bound of decode at depth":
+            return contender.bound(options["depth"], threads)
         if part == "load":
             return load_s
         if part == "facts":
@@ -331,12 +346,16 @@ def compare(workers, options):
                 worker.ask("fill", max(options.threads))
         for threads in options.threads:
             rates = results[part, threads] = {worker.name: [] for worker in workers}
+            bounded = [w for w in workers if options.bounds and part != "prompt" and w.name.startswith("runnel")]
+            rates.update({worker.name + BOUND: [] for worker in bounded})
             for turn in range(options.repeat + 1):
                 for worker in workers:
                     time.sleep(options.pause / 1000)
                     each = worker.ask(part, threads)
                     if turn > 0:  # the first warms up
                         rates[worker.name].append(statistics.mean(each))
+                        if worker in bounded:
+                            rates[worker.name + BOUND].append(statistics.mean(worker.ask("bound of " + part, threads)))
             note(f"{part}, threads {threads}: " + ", ".join(f"{statistics.median(r):.4g}" for r in rates.values()))
     return results
 
@@ -349,13 +368,19 @@ def tables(results, facts, names, options):
     """Rates and their spread; each of runnel's divided by each of the peer's; load time and memory."""
     ours = [name for name in names if name.startswith("runnel")]
     peers = [name for name in names if not name.startswith("runnel")]
-    rates = [["tokens/s", "threads", *names]]
+    rated = names + [name + BOUND for name in ours if options.bounds]
+    rates = [["tokens/s", "threads", *rated]]
     ratios = [["ratio", "threads", "of", *(f"to {name}" for name in peers)]]
+
+    def spread(values):
+        return f"{statistics.median(values):.4g} ({min(values):.4g}-{max(values):.4g})" if values else ""
+
     for (part, threads), by_name in results.items():
-        medians = {name: statistics.median(by_name[name]) for name in names}
+        medians = {name: statistics.median(values) for name, values in by_name.items()}
         head = [part_name(part, options), str(threads)]
-        rates.append(head + [f"{medians[n]:.4g} ({min(by_name[n]):.4g}-{max(by_name[n]):.4g})" for n in names])
-        ratios += [head + [a] + [f"{medians[a] / medians[b]:.2f}" for b in peers] for a in ours]
+        rates.append(head + [spread(by_name.get(name)) for name in rated])
+        dividends = [name for name in medians if name not in peers]
+        ratios += [head + [a] + [f"{medians[a] / medians[b]:.2f}" for b in peers] for a in dividends]
     costs = [["", *names]]
     for label, key, scale, unit in (
         ("load", "load_s", 1e3, "ms"),
@@ -397,6 +422,7 @@ def parse():
     parser.add_argument("--busy", type=at_least(0), default=0, help="other programs that compute all the while")
     parser.add_argument("--at-once", type=at_least(1), default=1, help="copies of each contender at once; means")
     parser.add_argument("--no-repack", action="store_true", help="the peer without its own packed layouts (and AMX)")
+    parser.add_argument("--bounds", action="store_true", help="also what memory alone would let runnel decode")
     parser.add_argument("--json", action="store_true", help="every measurement, as JSON")
     return parser.parse_args()
 
