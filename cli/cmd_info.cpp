@@ -46,12 +46,12 @@ struct Opened {
 };
 
 // Null where it does not open.
-Model open_vocabulary(const std::string& path) {
-  const Config config = new_config();
-  set_setting(config.get(), "vocab_only", "true");
-  runnel_model* model = nullptr;
-  const bool opened = runnel_model_open(path.c_str(), config.get(), &model) == RUNNEL_OK;
-  return Model(opened ? model : nullptr);
+Model try_vocabulary(const std::string& path) {
+  try {
+    return open_vocabulary(path);
+  } catch (const Failure&) {
+    return nullptr;
+  }
 }
 
 // A tokenizer's file without weights opens too, and one with weights or of an architecture that runnel is not
@@ -60,7 +60,7 @@ Opened open_any(const std::string& path, const runnel_config* config) {
   try {
     return {open_model(path, config), ""};
   } catch (const Failure& failure) {
-    Model vocabulary = open_vocabulary(path);
+    Model vocabulary = try_vocabulary(path);
     if (!vocabulary) throw;
     if (runnel_model_tensor_name(vocabulary.get(), 0) == nullptr) return {std::move(vocabulary), ""};
     if (dynamic_cast<const Unsupported*>(&failure) == nullptr) throw;

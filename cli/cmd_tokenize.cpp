@@ -7,7 +7,6 @@
 #include "json.h"
 #include "model_path.h"
 #include "options.h"
-#include "settings.h"
 
 namespace cli {
 namespace {
@@ -28,10 +27,8 @@ struct TokenizeOptions {
 };
 
 int run_tokenize(const TokenizeOptions& options) {
-  const Config config = new_config();
-  set_setting(config.get(), "vocab_only", "true");
   const std::string text = options.text.read();
-  const Model model = open_model(model_or_bundled(options.model), config.get());
+  const Model model = open_vocabulary(model_or_bundled(options.model));
   const std::vector<std::int32_t> tokens = tokenize(model.get(), text, options.tokens.flags());
 
   if (options.json) {

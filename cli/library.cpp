@@ -26,6 +26,12 @@ Model open_model(const std::string& path, const runnel_config* config) {
   return opened;
 }
 
+Model open_vocabulary(const std::string& path) {
+  const Config config = new_config();
+  set_setting(config.get(), "vocab_only", "true");
+  return open_model(path, config.get());
+}
+
 Session open_session(const runnel_model* model, const runnel_config* config) {
   runnel_session* session = nullptr;
   check_settings(runnel_session_open(model, config, &session));

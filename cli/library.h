@@ -26,6 +26,7 @@ using Chat = std::unique_ptr<runnel_chat, CloseHandle>;
 // What opens something throws UsageError where the settings do not go together, or not with the model.
 Config new_config();
 Model open_model(const std::string& path, const runnel_config* config);
+Model open_vocabulary(const std::string& path);  // for its tokenizer alone, whatever weights it has, if any
 Session open_session(const runnel_model* model, const runnel_config* config);
 Chat open_chat(runnel_session* session, const runnel_config* config);
 
