@@ -29,12 +29,17 @@ inline void store_row_sums(float* y, size_t apart, const RowSums& sums) noexcept
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = all[r];
 }
 
-// rows(r, apart, n) for all rows: n = matvec_rows of them, `apart` apart from r on, or a single one.
-template <class Rows>
+// rows(r, apart, n) for rows r < n_rows: n = at_once of them, `apart` apart from r on; for those left over
+// n = matvec_rows, and then 1.
+template <size_t at_once = matvec_rows, class Rows>
 inline void for_each_rows(size_t n_rows, Rows rows) noexcept {
-  const size_t apart = n_rows / matvec_rows;
-  for (size_t r = 0; r < apart; ++r) rows(r, apart, std::integral_constant<size_t, matvec_rows>());
-  for (size_t r = apart * matvec_rows; r < n_rows; ++r) rows(r, 0, std::integral_constant<size_t, 1>());
+  const size_t apart = n_rows / at_once;
+  for (size_t r = 0; r < apart; ++r) rows(r, apart, std::integral_constant<size_t, at_once>());
+  if constexpr (at_once > 1) {
+    const size_t done = apart * at_once;
+    for_each_rows<(at_once > matvec_rows ? matvec_rows : 1)>(
+        n_rows - done, [&](size_t r, size_t far, auto n) { rows(done + r, far, n); });
+  }
 }
 
 }  // namespace

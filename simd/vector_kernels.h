@@ -1,6 +1,5 @@
-// The kernels that are the same code for vectors of every size: all but the products of packed int8 and of
-// int16. They are compiled for the instruction set of the including file, which puts its own in the place of
-// some.
+// The kernels that are the same code for vectors of every size: all but the products of int8 and of int16.
+// They are compiled for the instruction set of the including file, which puts its own in the place of some.
 #pragma once
 #include "simd/float/attention.h"
 #include "simd/float/elementwise.h"
@@ -10,8 +9,6 @@
 #include "simd/float/pack.h"
 #include "simd/float/softmax.h"
 #include "simd/int8/attention_floats.h"
-#include "simd/int8/inputs_of_i16.h"
-#include "simd/int8/matvec_q8_0.h"
 #include "simd/int8/pack.h"
 #include "simd/int8/peak.h"
 #include "simd/int8/quantize.h"
@@ -26,7 +23,6 @@ constexpr Kernels vector_kernels{
     .matmul_few_f16 = matmul_few<AsF16>,
     .matmul_few_bf16 = matmul_few<AsBf16>,
     .most_few = most_few,
-    .matvec_q8_0 = matvec_q8_0_i16<InputsOfI16>,
     .f16_to_f32 = f16_to_f32,
     .bf16_to_f32 = bf16_to_f32,
     .f32_to_f16 = f32_to_f16,

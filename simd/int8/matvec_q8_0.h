@@ -53,24 +53,27 @@ constexpr size_t prefetch_bytes_q8_0 = lanes == 16 ? 2048 : prefetch_bytes;
 
 // What for_each_block() reads before what it prefetches has come: how the streams of rows begin. A piece of
 // the rows begins anew each time (lib/system/parallel.h).
-template <size_t ahead>
+template <size_t ahead, size_t at_once = matvec_rows>
 inline void fetch_first_blocks(const quant::BlockQ8_0* w, size_t n_rows, size_t row_blocks) noexcept {
-  const size_t apart = n_rows / matvec_rows * row_blocks;
+  const size_t apart = n_rows / at_once * row_blocks;
   for (size_t i = 0; i < ahead; i += line_bytes) {
-    for (size_t r = 0; r < matvec_rows; ++r) prefetch(reinterpret_cast<const std::byte*>(w + r * apart), i);
+    for (size_t r = 0; r < at_once; ++r) prefetch(reinterpret_cast<const std::byte*>(w + r * apart), i);
   }
 }
 
 // add(blocks, b, parity) for all blocks of n_rows rows, `apart` rows of row_blocks from each other, from w
-// on: blocks[r] is number b of row r, and parity, 0 or 1, the accumulator that is its turn.
-template <size_t n_rows, size_t ahead, class Add>
+// on: blocks[r] is number b of row r, and parity, 0 or 1, the accumulator that is its turn. Prefetches what
+// lies `ahead` bytes on, and ahead_l2 bytes on (if not 0) into the L2 cache.
+template <size_t n_rows, size_t ahead, size_t ahead_l2 = 0, class Add>
 inline void for_each_block(const quant::BlockQ8_0* w, size_t apart, size_t row_blocks, size_t n_blocks,
                            Add add) noexcept {
   const auto add_block = [&](size_t b, size_t parity) {
     const quant::BlockQ8_0* blocks[n_rows];
     for (size_t r = 0; r < n_rows; ++r) {
       blocks[r] = &w[r * apart * row_blocks + b];
-      prefetch(reinterpret_cast<const std::byte*>(blocks[r]), ahead);
+      const auto* const bytes = reinterpret_cast<const std::byte*>(blocks[r]);
+      prefetch(bytes, ahead);
+      if (ahead_l2 != 0 && parity == 0) prefetch_l2(bytes + ahead_l2);
     }
     add(blocks, b, parity);
   };
@@ -101,20 +104,28 @@ inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = add ? y[r * apart] + part[r] : part[r];
 }
 
+// multiply(part, begin) with what fits in `part` of row_blocks blocks of x, from number `begin` on.
+template <class Inputs, class Multiply>
+inline void for_each_part(const float* x, size_t row_blocks, Multiply multiply) noexcept {
+  InputsQ8_0<Inputs> part;
+  size_t begin = 0;
+  do {  // once where there are no columns: all sums are zero
+    part.set(x + begin * quant::BlockQ8_0::size, std::min(row_blocks - begin, part.max_blocks));
+    multiply(part, begin);
+    begin += part.n_blocks;
+  } while (begin < row_blocks);
+}
+
 template <class Inputs, size_t ahead = prefetch_bytes_q8_0>
 void matvec_q8_0_i16(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols,
                      const float* x) noexcept {
   const size_t row_blocks = n_cols / quant::BlockQ8_0::size;
   fetch_first_blocks<ahead>(w, n_rows, row_blocks);
-  InputsQ8_0<Inputs> part;
-  size_t begin = 0;
-  do {  // once where there are no columns: all sums are zero
-    part.set(x + begin * quant::BlockQ8_0::size, std::min(row_blocks - begin, part.max_blocks));
+  for_each_part<Inputs>(x, row_blocks, [&](const InputsQ8_0<Inputs>& part, size_t begin) {
     for_each_rows(n_rows, [&](size_t r, size_t apart, auto n) {
       dot_rows_i16<n, ahead>(y + r, apart, w + r * row_blocks + begin, row_blocks, part, begin != 0);
     });
-    begin += part.n_blocks;
-  } while (begin < row_blocks);
+  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "simd/int8/dot_avx2.h"
 #include "simd/int8/factors_of_i16.h"
 #include "simd/int8/matmul.h"
+#include "simd/int8/matvec_q8_0_fours.h"
 #include "simd/vector_kernels.h"
 
 namespace runnel::simd {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr Kernels with_own() noexcept {
   Kernels kernels = vector_kernels;
+  kernels.matvec_q8_0 = matvec_q8_0_fours;
   kernels.matmul_i8 = matmul_i8<Dot>;
   kernels.reads_split_i8 = reads_split_i8<Dot>;
   kernels.scores_i8 = scores_i8_dots<FactorsOfI16>;

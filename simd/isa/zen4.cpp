@@ -1,11 +1,10 @@
 // What Zen 4 does with AVX-512 VNNI in another way: its own prefetchers bring lines sooner than instructions
 // that do so far ahead, into the L1 cache, which has few buffers for lines in flight
-// (tests/bench/experiments.md). The same bits as avx512vnni.
+// (tests/bench/experiments.md). The same bits as avx512vnni, and of Q8_0 rows as avx2.
 #include "simd/float/matvec.h"
 #include "simd/int8/dot_vnni.h"
-#include "simd/int8/inputs_of_i16.h"
 #include "simd/int8/matmul.h"
-#include "simd/int8/matvec_q8_0.h"
+#include "simd/int8/matvec_q8_0_fours.h"
 
 namespace runnel::simd {
 namespace {
@@ -20,7 +19,7 @@ extern const Kernels kernels_zen4;
 const Kernels kernels_zen4{.matmul_few_f32 = matmul_few<AsF32, 0>,
                            .matmul_few_f16 = matmul_few<AsF16, 0>,
                            .matmul_few_bf16 = matmul_few<AsBf16, 0>,
-                           .matvec_q8_0 = matvec_q8_0_i16<InputsOfI16, 512>,
+                           .matvec_q8_0 = matvec_q8_0_fours,
                            .reads_split_i8 = reads_split_i8<Dot>,
                            .matmul_i8 = matmul_i8<Dot>};
 
