@@ -2,6 +2,7 @@
 // reads in flight, and each part of x that is loaded serves all of them. The rows are as far from each other
 // as can be, so that each stream goes on from row to row and never jumps.
 #pragma once
+#include <algorithm>
 #include <type_traits>
 
 #include "simd/vec.h"
@@ -14,19 +15,33 @@ constexpr size_t matvec_rows = 4;
 // ahead, lines wait for each other and F16 rows are read at 0.75 of the speed (Zen 4).
 constexpr size_t prefetch_bytes = lanes == 8 ? 512 : 1536;
 
-// Two accumulators for each row.
-using RowSums = F32[matvec_rows][2];
+// Rows so long that four of them push the vector, which each row needs again, out of an L1 cache of 32 KB.
+// Twice as many at a time read it half as often: few lines of so many streams are in flight, and what comes
+// after them waits in the L2 cache (Zen 4, tests/bench/experiments.md).
+constexpr size_t wide_rows = 2 * matvec_rows;
+constexpr size_t wide_ahead_l2 = 2048;
+constexpr bool is_wide(size_t vector_bytes, size_t row_bytes) noexcept {
+  return vector_bytes + matvec_rows * row_bytes > 32 * 1024;
+}
 
-inline void clear(RowSums& sums) noexcept {
+// Two accumulators for each row.
+template <size_t n_rows>
+using RowSums = F32[n_rows][2];
+
+template <size_t n_rows>
+inline void clear(RowSums<n_rows>& sums) noexcept {
   for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
 }
 // y[r * apart], r < n_rows.
 template <size_t n_rows>
-inline void store_row_sums(float* y, size_t apart, const RowSums& sums) noexcept {
-  float all[matvec_rows];
-  store4(all, sum4(sums[0][0] + sums[0][1], sums[1][0] + sums[1][1], sums[2][0] + sums[2][1],
-                   sums[3][0] + sums[3][1]));
-  for (size_t r = 0; r < n_rows; ++r) y[r * apart] = all[r];
+inline void store_row_sums(float* y, size_t apart, const RowSums<n_rows>& sums) noexcept {
+  RUNNEL_UNROLL
+  for (size_t r = 0; r < n_rows; r += 4) {
+    const auto sum = [&](size_t i) { return i < n_rows ? sums[i][0] + sums[i][1] : F32(0.0f); };
+    float four[4];
+    store4(four, sum4(sum(r), sum(r + 1), sum(r + 2), sum(r + 3)));
+    for (size_t i = r; i < std::min(r + 4, n_rows); ++i) y[i * apart] = four[i - r];
+  }
 }
 
 // rows(r, apart, n) for rows r < n_rows: n = at_once of them, `apart` apart from r on; for those left over

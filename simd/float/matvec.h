@@ -12,19 +12,20 @@ constexpr size_t few_tokens_at_once = 3;
 constexpr size_t few_rows_at_once = lanes == 8 ? 2 : matvec_rows;
 
 // y[t * y_stride + r * apart] = w[r * apart] . x[t * x_stride], r < n_rows, t < n_tok;  w: rows of n_cols.
-// The order of the additions in a row does not depend on n_rows or n_tok. Asks for what lies `ahead` bytes
-// further on; 0: does not.
-template <class Format, size_t n_rows, size_t n_tok, size_t ahead>
+// The order of the additions in a row does not depend on n_rows or n_tok. Prefetches what lies `ahead` bytes
+// further on, and ahead_l2 bytes into the L2 cache; 0: does not.
+template <class Format, size_t n_rows, size_t n_tok, size_t ahead, size_t ahead_l2 = 0>
 inline void dot_rows(float* y, size_t y_stride, size_t apart, const typename Format::Element* w,
                      size_t n_cols, const float* x, size_t x_stride) noexcept {
-  RowSums sums[n_tok];
-  for (RowSums& token : sums) clear(token);
+  RowSums<n_rows> sums[n_tok];
+  for (auto& token : sums) clear(token);
   const auto add = [&](size_t c, size_t chain, auto load_weights, auto load_inputs) {
     F32 inputs[n_tok];
     RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) inputs[t] = load_inputs(x + t * x_stride + c);
     RUNNEL_UNROLL for (size_t r = 0; r < n_rows; ++r) {
       const auto* const p = w + r * apart * n_cols + c;
       if (ahead != 0 && chain == 0) prefetch(p, ahead / sizeof *p);
+      if (ahead_l2 != 0 && chain == 0) prefetch_l2(p + ahead_l2 / sizeof *p);
       const F32 weights = load_weights(p);
       RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) sums[t][r][chain] =
           fmadd(weights, inputs[t], sums[t][r][chain]);
@@ -76,6 +77,17 @@ void matmul_few(float* y, size_t y_stride, const typename Format::Element* w, si
       dot_few<Format, at_once, ahead>(y + r + i * apart, y_stride, apart, rows + i * apart * n_cols, n_cols,
                                       x, x_stride, n_tok);
     }
+  });
+}
+
+// The same bits. One token meets wide rows eight at a time.
+template <class Format>
+void matmul_few_wide(float* y, size_t y_stride, const typename Format::Element* w, size_t n_rows,
+                     size_t n_cols, const float* x, size_t x_stride, size_t n_tok) noexcept {
+  if (n_tok != 1 || !is_wide(n_cols * sizeof *x, n_cols * sizeof *w))
+    return matmul_few<Format, 0>(y, y_stride, w, n_rows, n_cols, x, x_stride, n_tok);
+  for_each_rows<wide_rows>(n_rows, [=](size_t r, size_t apart, auto n) {
+    dot_rows<Format, n, 1, 512, wide_ahead_l2>(y + r, 0, apart, w + r * n_cols, n_cols, x, 0);
   });
 }
 

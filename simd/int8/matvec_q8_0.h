@@ -90,7 +90,7 @@ inline void for_each_block(const quant::BlockQ8_0* w, size_t apart, size_t row_b
 template <size_t n_rows, size_t ahead, class Inputs>
 inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size_t row_blocks,
                          const InputsQ8_0<Inputs>& x, bool add) noexcept {
-  RowSums sums;
+  RowSums<n_rows> sums;
   clear(sums);
   const auto add_products = [&](const auto& blocks, size_t b, size_t parity) {
     x.blocks[b].multiply(blocks, [&](size_t r, I32 dots) {
@@ -99,7 +99,7 @@ inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size
     });
   };
   for_each_block<n_rows, ahead>(w, apart, row_blocks, x.n_blocks, add_products);
-  float part[matvec_rows];
+  float part[n_rows];
   store_row_sums<n_rows>(part, 1, sums);
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = add ? y[r * apart] + part[r] : part[r];
 }

@@ -10,14 +10,6 @@
 namespace runnel::simd {
 namespace {
 
-// Rows as long as this push the vector, which each of them needs again, out of an L1 cache of 32 KB. Twice as
-// many at a time read it half as often.
-constexpr size_t wide_bytes = 32 * 1024;
-constexpr size_t wide_rows = 2 * matvec_rows;
-constexpr bool is_wide(size_t n_blocks) noexcept {
-  return n_blocks * (sizeof(InputsOfI16) + matvec_rows * sizeof(quant::BlockQ8_0)) > wide_bytes;
-}
-
 using FourBlocks = const quant::BlockQ8_0* const[4];
 
 // Twice the scales of four blocks.
@@ -77,11 +69,11 @@ inline void multiply_fours(float* y, const quant::BlockQ8_0* w, size_t n_rows, s
   });
 }
 
-// Of so many streams as in wide rows few lines are in flight at a time; the rest waits in the L2 cache.
 void matvec_q8_0_fours(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols,
                        const float* x) noexcept {
   const size_t row_blocks = n_cols / quant::BlockQ8_0::size;
-  if (is_wide(row_blocks)) return multiply_fours<wide_rows, 256, 2048>(y, w, n_rows, row_blocks, x);
+  if (is_wide(row_blocks * sizeof(InputsOfI16), row_blocks * sizeof *w))
+    return multiply_fours<wide_rows, 256, wide_ahead_l2>(y, w, n_rows, row_blocks, x);
   multiply_fours<matvec_rows, 512, 0>(y, w, n_rows, row_blocks, x);
 }
 

@@ -17,8 +17,8 @@ struct Dot : DotVnni<2, 6> {
 
 extern const Kernels kernels_zen4;
 const Kernels kernels_zen4{.matmul_few_f32 = matmul_few<AsF32, 0>,
-                           .matmul_few_f16 = matmul_few<AsF16, 0>,
-                           .matmul_few_bf16 = matmul_few<AsBf16, 0>,
+                           .matmul_few_f16 = matmul_few_wide<AsF16>,
+                           .matmul_few_bf16 = matmul_few_wide<AsBf16>,
                            .matvec_q8_0 = matvec_q8_0_fours,
                            .reads_split_i8 = reads_split_i8<Dot>,
                            .matmul_i8 = matmul_i8<Dot>};
