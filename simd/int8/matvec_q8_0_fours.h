@@ -69,6 +69,7 @@ inline void multiply_fours(float* y, const quant::BlockQ8_0* w, size_t n_rows, s
   });
 }
 
+// How far ahead: tests/bench/experiments.md (Zen 4).
 void matvec_q8_0_fours(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols,
                        const float* x) noexcept {
   const size_t row_blocks = n_cols / quant::BlockQ8_0::size;
