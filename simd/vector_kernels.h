@@ -1,5 +1,6 @@
-// The kernels that are the same code for vectors of every size: all but the products of int8 and of int16.
-// They are compiled for the instruction set of the including file, which puts its own in the place of some.
+// The kernels that are the same code for vectors of every size: all but the products of int8 and int16
+// weights. They are compiled for the instruction set of the including file, which puts its own in the place
+// of some.
 #pragma once
 #include "simd/float/attention.h"
 #include "simd/float/elementwise.h"

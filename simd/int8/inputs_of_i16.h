@@ -17,31 +17,13 @@ class InputsOfI16 {
     for (size_t r = 0; r < n; ++r) take(r, dot(blocks[r]->qs));
   }
 #endif
-#if defined(__AVX2__)
-  // The sum of the products with w[32], still spread over eight numbers.
-  __m256i dot_256(const std::int8_t* w) const noexcept {
-    const __m256i low = _mm256_madd_epi16(widened(w), numbers(0));
-#if defined(__AVX512VNNI__)
-    return _mm256_dpwssd_epi32(low, widened(w + 16), numbers(16));
-#else
-    return _mm256_add_epi32(low, _mm256_madd_epi16(widened(w + 16), numbers(16)));
-#endif
-  }
-#endif
+  const std::int16_t* numbers() const noexcept { return numbers_; }  // 32, by 64 bytes
 
  private:
 #if defined(__AVX512BW__)
   I32 dot(const std::int8_t* w) const noexcept {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
     return _mm512_madd_epi16(_mm512_cvtepi8_epi16(bytes), _mm512_load_si512(numbers_));
-  }
-#endif
-#if defined(__AVX2__)
-  static __m256i widened(const std::int8_t* w) noexcept {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w)));
-  }
-  __m256i numbers(size_t begin) const noexcept {
-    return _mm256_load_si256(reinterpret_cast<const __m256i*>(numbers_ + begin));
   }
 #elif defined(__aarch64__)
   I32 dot(const std::int8_t* w) const noexcept {

@@ -53,7 +53,7 @@ constexpr size_t prefetch_bytes_q8_0 = lanes == 16 ? 2048 : prefetch_bytes;
 
 // What for_each_block() reads before what it prefetches has come: how the streams of rows begin. A piece of
 // the rows begins anew each time (lib/system/parallel.h).
-template <size_t ahead, size_t at_once = matvec_rows>
+template <size_t at_once, size_t ahead>
 inline void fetch_first_blocks(const quant::BlockQ8_0* w, size_t n_rows, size_t row_blocks) noexcept {
   const size_t apart = n_rows / at_once * row_blocks;
   for (size_t i = 0; i < ahead; i += line_bytes) {
@@ -104,14 +104,19 @@ inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = add ? y[r * apart] + part[r] : part[r];
 }
 
-// multiply(part, begin) with what fits in `part` of row_blocks blocks of x, from number `begin` on.
-template <class Inputs, class Multiply>
-inline void for_each_part(const float* x, size_t row_blocks, Multiply multiply) noexcept {
+// dot(n, y, apart, w, part, add) for n of the rows, at_once of them at a time, by what fits in `part` of the
+// vector: like dot_rows_i16().
+template <class Inputs, size_t at_once, size_t ahead, class Dot>
+inline void multiply_by_parts(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t row_blocks,
+                              const float* x, Dot dot) noexcept {
+  fetch_first_blocks<at_once, ahead>(w, n_rows, row_blocks);
   InputsQ8_0<Inputs> part;
   size_t begin = 0;
   do {  // once where there are no columns: all sums are zero
     part.set(x + begin * quant::BlockQ8_0::size, std::min(row_blocks - begin, part.max_blocks));
-    multiply(part, begin);
+    for_each_rows<at_once>(n_rows, [&](size_t r, size_t apart, auto n) {
+      dot(n, y + r, apart, w + r * row_blocks + begin, part, begin != 0);
+    });
     begin += part.n_blocks;
   } while (begin < row_blocks);
 }
@@ -120,12 +125,11 @@ template <class Inputs, size_t ahead = prefetch_bytes_q8_0>
 void matvec_q8_0_i16(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols,
                      const float* x) noexcept {
   const size_t row_blocks = n_cols / quant::BlockQ8_0::size;
-  fetch_first_blocks<ahead>(w, n_rows, row_blocks);
-  for_each_part<Inputs>(x, row_blocks, [&](const InputsQ8_0<Inputs>& part, size_t begin) {
-    for_each_rows(n_rows, [&](size_t r, size_t apart, auto n) {
-      dot_rows_i16<n, ahead>(y + r, apart, w + r * row_blocks + begin, row_blocks, part, begin != 0);
-    });
-  });
+  multiply_by_parts<Inputs, matvec_rows, ahead>(
+      y, w, n_rows, row_blocks, x,
+      [=](auto n, float* sums, size_t apart, const quant::BlockQ8_0* rows, const auto& part, bool add) {
+        dot_rows_i16<n, ahead>(sums, apart, rows, row_blocks, part, add);
+      });
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Q8_0 rows times one vector, four rows to a vector of sums: the products of a block with each row, eight
 // sums of int32, are added up to two, and those of four rows are made floats and multiplied by scales at
 // once. Less to do for each block than with a vector for each row, so that more of it is done while the
-// weights come from memory: for processors whose longer vectors take twice as long
-// (tests/bench/experiments.md). The same bits with AVX2 and AVX-512.
+// weights come from memory: for processors whose vectors are of 256 bits, or whose longer ones take twice as
+// long (tests/bench/experiments.md). The same bits with AVX2 and AVX-512.
 #pragma once
 #include "simd/int8/inputs_of_i16.h"
 #include "simd/int8/matvec_q8_0.h"
@@ -26,9 +26,24 @@ inline __m256i sum4_lanes(__m256i a, __m256i b, __m256i c, __m256i d) noexcept {
   return _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
 }
 
+// The sum of the products of a block, still spread over eight numbers.
+inline __m256i dot_of(const InputsOfI16& x, const quant::BlockQ8_0& block) noexcept {
+  const auto numbers = [&](size_t begin) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(x.numbers() + begin));
+  };
+  const auto weights = [&](size_t begin) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block.qs + begin)));
+  };
+  const __m256i low = _mm256_madd_epi16(weights(0), numbers(0));
+#if defined(__AVX512VNNI__)
+  return _mm256_dpwssd_epi32(low, weights(16), numbers(16));
+#else
+  return _mm256_add_epi32(low, _mm256_madd_epi16(weights(16), numbers(16)));
+#endif
+}
+
 inline __m256i dots_of(const InputsOfI16& x, FourBlocks& four) noexcept {
-  return sum4_lanes(x.dot_256(four[0]->qs), x.dot_256(four[1]->qs), x.dot_256(four[2]->qs),
-                    x.dot_256(four[3]->qs));
+  return sum4_lanes(dot_of(x, *four[0]), dot_of(x, *four[1]), dot_of(x, *four[2]), dot_of(x, *four[3]));
 }
 
 // As dot_rows_i16(). A single row is multiplied four times.
@@ -61,12 +76,11 @@ inline void dot_fours(float* y, size_t apart, const quant::BlockQ8_0* w, size_t 
 template <size_t at_once, size_t ahead, size_t ahead_l2>
 inline void multiply_fours(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t row_blocks,
                            const float* x) noexcept {
-  fetch_first_blocks<ahead, at_once>(w, n_rows, row_blocks);
-  for_each_part<InputsOfI16>(x, row_blocks, [&](const InputsQ8_0<InputsOfI16>& part, size_t begin) {
-    for_each_rows<at_once>(n_rows, [&](size_t r, size_t apart, auto n) {
-      dot_fours<n, ahead, ahead_l2>(y + r, apart, w + r * row_blocks + begin, row_blocks, part, begin != 0);
-    });
-  });
+  multiply_by_parts<InputsOfI16, at_once, ahead>(
+      y, w, n_rows, row_blocks, x,
+      [=](auto n, float* sums, size_t apart, const quant::BlockQ8_0* rows, const auto& part, bool add) {
+        dot_fours<n, ahead, ahead_l2>(sums, apart, rows, row_blocks, part, add);
+      });
 }
 
 // How far ahead: tests/bench/experiments.md (Zen 4).
