@@ -13,9 +13,6 @@
 namespace runnel {
 namespace {
 
-[[maybe_unused]] constexpr int openblas_sequential = 0,
-                               openblas_pthreads = 1;  // openblas_get_parallel(); 2: OpenMP
-
 constexpr std::size_t block_floats = std::size_t{128} * 1024;  // half a megabyte, to stay in the L2 cache
 constexpr std::size_t max_block_rows = 256;
 
@@ -28,7 +25,7 @@ bool is_avx512_core(const char* core) {
 std::string find_advice() {
   if (!blas_is_usable())
     return "this OpenBLAS starts threads of its own, so runnel's float kernels are used instead; "
-           "install its OpenMP build (libopenblas-openmp-dev on Debian)";
+           "install its serial build (libopenblas-serial-dev on Debian)";
   if ((simd::cpu_features() & simd::cpu_avx512) != 0 && !is_avx512_core(blas_core()))
     return std::string("OpenBLAS does not know this processor and took its ") + blas_core() +
            " kernels, about half as fast as it could be; start the program with OPENBLAS_CORETYPE=SkylakeX, "
@@ -38,14 +35,10 @@ std::string find_advice() {
 
 }  // namespace
 
-// The team's threads call it, each alone: it has to take OpenMP's word for how many it may start, or start
-// none.
+// The team's threads call it, each alone: it must not start more.
 bool blas_is_usable() {
-#if defined(_OPENMP)
-  static const bool usable = openblas_get_parallel() != openblas_pthreads;
-#else
-  static const bool usable = openblas_get_parallel() == openblas_sequential;
-#endif
+  constexpr int sequential = 0;
+  static const bool usable = openblas_get_parallel() == sequential;
   return usable;
 }
 

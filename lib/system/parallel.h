@@ -1,6 +1,5 @@
 // Threads that work through one batch together: a parallel region; even shares of the rows, with work
-// stealing among the threads that are done; barriers. parallel.cpp is the only file that knows OpenMP; built
-// without it a team has one thread.
+// stealing among the threads that are done; barriers.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "lib/range.h"
+#include "lib/system/workers.h"
 
 namespace runnel {
 
@@ -101,16 +101,16 @@ class Thread {
   std::size_t index_, count_;
 };
 
+// The calling thread and others of its own. n_threads >= 1.
 class Team {
  public:
-  explicit Team(std::size_t n_threads) : piles_(n_threads) {}
+  explicit Team(std::size_t n_threads) : piles_(n_threads), workers_(n_threads - 1) {}
 
   std::size_t size() const noexcept { return piles_.size(); }
-  void resize(std::size_t n_threads) { std::vector<Pile>(n_threads).swap(piles_); }
+  void resize(std::size_t n_threads);
 
   // Runs work(thread) on every thread of the team and returns when all are done. `work` must not throw. Where
-  // the host gives fewer threads (a limit, a nested region) the team is smaller; the result must not depend
-  // on it.
+  // the system gives fewer threads the team is smaller; the result must not depend on it.
   template <class Work>
   void run(Work&& work) noexcept {
     run_region([](void* context, Thread& thread) { (*static_cast<Work*>(context))(thread); }, &work);
@@ -118,10 +118,10 @@ class Team {
 
  private:
   void run_region(void (*work)(void* context, Thread& thread), void* context) noexcept;
-  void run_alone(void (*work)(void* context, Thread& thread), void* context) noexcept;
 
   Barrier barrier_;
   std::vector<Pile> piles_;  // one a thread
+  Workers workers_;
 };
 
 }  // namespace runnel

@@ -1,5 +1,5 @@
 /* closed_library LIBRARY MODEL: a host that loads the library, works with two threads, and closes it again, a
- * few times. The threads that OpenMP keeps must not lose the code they wait in. */
+ * few times. No thread is left that would lose the code it runs. */
 #define _DEFAULT_SOURCE
 #include <dlfcn.h>
 #include <runnel/runnel.h>
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
     if (!library) return fprintf(stderr, "%s\n", dlerror()), 1;
     if (work(library, argv[2])) return fprintf(stderr, "the library could not do its work\n"), 1;
     dlclose(library);
-    usleep(20000); /* the threads fall asleep, or would run into nothing */
+    usleep(20000); /* a thread that is left would run into nothing */
   }
   return 0;
 }

@@ -14,7 +14,7 @@ namespace {
 
 using namespace runnel::test;
 
-TEST(ForkedProcess, works_alone_and_to_the_same_logits) {
+TEST(ForkedProcess, works_to_the_same_logits) {
   const auto model = open_model(demo_model());
   const auto n_vocab = static_cast<std::size_t>(runnel_model_fact(model.get(), RUNNEL_N_VOCAB));
   const std::vector<std::int32_t> tokens = tokenize(model.get(), "The water runs down to the sea.", 0);
@@ -37,30 +37,13 @@ int feed_with_threads(const runnel_model* model, const char* n_threads) {
   return 0;
 }
 
-#if defined(_OPENMP)
-// OpenMP keeps the threads of the host's regions, too, which are not inherited either.
-TEST(ForkedProcess, of_a_thread_that_had_a_region_of_its_own) {
-  const auto model = open_model(demo_model());
-  int code = -1;
-  std::thread host([&] {
-    int n = 0;
-#pragma omp parallel num_threads(3) reduction(+ : n)
-    n += 1;
-    ASSERT_EQ(n, 3);
-    code = exit_code_of_child([&] { return feed_with_threads(model.get(), "3"); });
-  });
-  host.join();
-  EXPECT_EQ(code, 0);
-}
-#endif
-
 #if defined(__has_feature)
 #define HAS_FEATURE(name) __has_feature(name)
 #else
 #define HAS_FEATURE(name) 0
 #endif
 
-// The lock that another thread holds while it starts its threads must not stay with the child.
+// What another thread holds while it starts its threads must not stay with the child.
 TEST(ForkedProcess, while_other_threads_start_their_own) {
 #if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
   GTEST_SKIP() << "the sanitizer's own allocator leaves its locks with the child";

@@ -390,7 +390,7 @@ class TerminalChat(e2e.TestCase):
 
     def test_a_bar_while_much_is_read(self):
         slow = ("--isa", "scalar", "-t", "1", "--batch", "8", "--window", "3000", "-n", "3")
-        terminal = self.start(*slow, "--system", "Be a bank. " * 400)
+        terminal = self.start(*slow, "--system", "Be a bank. " * 120)
         terminal.type("Hello!\n")
         terminal.expect("reading")
         terminal.expect(" left")

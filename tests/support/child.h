@@ -8,8 +8,8 @@ namespace runnel::test {
 // What a forked process ends with: what work() gives there, an int, or 128 + the signal that ends it, as one
 // does after a minute; -1 where there is no such process.
 template <class Work>
-int exit_code_of_child(Work work) {
-  const pid_t child = fork();
+int exit_code_of_child(Work work, pid_t (*fork_here)() = fork) {
+  const pid_t child = fork_here();
   if (child == 0) {
     alarm(60);
     try {

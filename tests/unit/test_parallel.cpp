@@ -1,13 +1,11 @@
 // Work shared by a team: every item is done once, and nobody waits for what another could have left.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <initializer_list>
 #include <thread>
 #include <vector>
 
-#include "lib/system/granted_threads.h"
 #include "lib/system/parallel.h"
 
 namespace runnel {
@@ -15,7 +13,7 @@ namespace {
 
 using Sizes = std::initializer_list<std::size_t>;
 
-// Threads of its own, so that there are as many as asked for whatever the machine and the build have.
+// Threads of its own, so that there are as many as asked for whatever the system grants.
 template <class Work>
 void run_team(std::size_t n_threads, Work work) {
   Barrier barrier;
@@ -125,27 +123,6 @@ TEST(Parallel, ATeamSharesInEveryRegionAndSize) {
     }
   }
 }
-
-#if defined(_OPENMP) && defined(__linux__)
-
-// All that the system has of this process, at this moment: a folder's links are its own two and its folders'.
-nlink_t n_system_threads() {
-  struct stat tasks {};
-  return stat("/proc/self/task", &tasks) == 0 ? tasks.st_nlink - 2 : 0;
-}
-
-TEST(Parallel, GrantedThreadsAreGoneForTheSystemToo) {
-  std::thread([] {}).join();
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  const nlink_t before = n_system_threads();
-  if (before == 0) GTEST_SKIP() << "/proc is not mounted";
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    ASSERT_EQ(granted_threads(4), 4u);
-    ASSERT_EQ(n_system_threads(), before) << attempt;
-  }
-}
-
-#endif
 
 }  // namespace
 }  // namespace runnel
