@@ -15,7 +15,7 @@ void Barrier::wait(std::size_t n_threads) noexcept {
     generation_.store(generation + 1, std::memory_order_release);
     return;
   }
-  for (int turn = 0; generation_.load(std::memory_order_acquire) == generation; ++turn) spin(turn);
+  for (Spin spin; generation_.load(std::memory_order_acquire) == generation;) spin.turn();
 }
 
 // Relaxed: what the pieces read and write is ordered by barriers.

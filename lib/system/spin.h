@@ -12,15 +12,20 @@ inline void pause() noexcept {
 #endif
 }
 
-constexpr int turns_before_yield = 1000;  // 5 to 50 microseconds, as processors' pauses go
-
-// The body of a loop that waits; turn: how often it has been called there. After a while it yields the core,
-// in case the other thread has none.
-inline void spin(int turn) noexcept {
-  if (turn < turns_before_yield)
+// One wait: turn() as long as what is waited for has not come.
+class Spin {
+ public:
+  // After a while it yields the core, in case the other thread has none.
+  void turn() noexcept {
+    if (is_long()) return std::this_thread::yield();
+    ++n_pauses_;
     pause();
-  else
-    std::this_thread::yield();
-}
+  }
+  bool is_long() const noexcept { return n_pauses_ == most_pauses; }
+
+ private:
+  static constexpr int most_pauses = 1000;  // 5 to 50 microseconds, as processors' pauses go
+  int n_pauses_ = 0;
+};
 
 }  // namespace runnel

@@ -20,7 +20,7 @@ void Workers::resize(std::size_t n) {
 }
 
 std::size_t Workers::start() noexcept {
-  if (n_started_ > 0 && process_ != getpid()) n_started_ = 0;
+  if (n_started_ > 0 && process_ != getpid()) n_started_ = 0;  // a child's, which a fork() gave none
   if (n_started_ == workers_.size()) return n_started_;
   process_ = getpid();
   const HostSignalsBlocked blocked;  // on those that begin here, too
@@ -36,13 +36,13 @@ void Workers::run_job(JobFunction job, void* context) noexcept {
   n_busy_.store(n_started_, std::memory_order_relaxed);
   announce_job(job, context);
   job(context, 0);
-  for (int turn = 0; n_busy_.load(std::memory_order_acquire) != 0; ++turn) spin(turn);
+  for (Spin spin; n_busy_.load(std::memory_order_acquire) != 0;) spin.turn();
 }
 
 void Workers::announce_job(JobFunction job, void* context) noexcept {
   job_ = job;
   context_ = context;
-  n_jobs_.fetch_add(1);
+  n_jobs_.fetch_add(1);  // sequentially consistent, as notify_all() asks next whether anybody sleeps
   n_jobs_.notify_all();
 }
 
@@ -50,9 +50,9 @@ void Workers::announce_job(JobFunction job, void* context) noexcept {
 std::uint32_t Workers::await_job(std::uint32_t n_jobs) const noexcept {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + awake_time;
-  for (int turn = 0; n_jobs_.load(std::memory_order_acquire) == n_jobs; ++turn) {
-    if (turn < turns_before_yield || Clock::now() < end)
-      spin(turn);
+  for (Spin spin; n_jobs_.load(std::memory_order_acquire) == n_jobs;) {
+    if (!spin.is_long() || Clock::now() < end)
+      spin.turn();
     else
       n_jobs_.wait(n_jobs, std::memory_order_acquire);
   }

@@ -14,9 +14,9 @@
  *
  * Threads: a model is immutable once open and may be shared by any number of sessions on any threads. A
  * session and a config belong to one thread at a time; only runnel_session_stop() may be called from
- * elsewhere, a signal handler included. In a process that was forked, the thread that called fork() works
- * alone: threads are not inherited. The library stays loaded when it is closed (dlclose), for its threads may
- * wait in it.
+ * elsewhere, a signal handler included. A session's own threads begin with its first work, on the cores that
+ * the calling thread may run on, and end when it is closed; those of another call end with it. In a process
+ * that was forked a session starts its own anew, for threads are not inherited.
  *
  * Files that are read are mapped. They must not be cut short or written to while a model is open or a call
  * reads them, for which the system would end the process (SIGBUS); to replace one, rename another over it.
