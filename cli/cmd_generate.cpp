@@ -69,6 +69,7 @@ Json report(const GenerateOptions& options, const std::string& prompt, const std
       {"prompt", prompt},
       {"text", text},
       {"finish", finish_name(finish)},
+      {"seed", std::stoull(runnel_session_get(session, "seed"))},
       {"prompt_tokens", stat(RUNNEL_STAT_FED_TOKENS)},
       {"prompt_us", stat(RUNNEL_STAT_FED_US)},
       {"prompt_tokens_per_s", rate(stat(RUNNEL_STAT_FED_TOKENS), stat(RUNNEL_STAT_FED_US))},

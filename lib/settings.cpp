@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <random>
 #include <span>
 #include <variant>
 
@@ -24,7 +25,7 @@ struct Whole {
   const char* unit;        // "of tokens", or ""
 };
 
-struct Unsigned64 {
+struct Seed {
   std::uint64_t Settings::*at;
 };
 
@@ -47,7 +48,7 @@ struct Template {};
 struct BiasList {};
 struct StopList {};
 
-using Kind = std::variant<Whole, Unsigned64, Real, Truth, Choice<CacheType>, Choice<Evict>, Choice<Overflow>,
+using Kind = std::variant<Whole, Seed, Real, Truth, Choice<CacheType>, Choice<Evict>, Choice<Overflow>,
                           KernelRow, Template, BiasList, StopList>;
 
 struct Row {
@@ -130,8 +131,10 @@ constexpr Row rows[] = {
      Real{&Settings::min_p, 0.0f, 1.0f}},
     {{"temperature", "divides the logits; 0 to 100, 0: always the likeliest token; default 0.8", sampling},
      Real{&Settings::temperature, 0.0f, 100.0f}},
-    {{"seed", "start of the random numbers; 0 to 18446744073709551615; default 0", sampling},
-     Unsigned64{&Settings::seed}},
+    {{"seed",
+      "start of the random numbers; 0 to 18446744073709551615, or random: drawn when it is set; default 0",
+      sampling},
+     Seed{&Settings::seed}},
 
     {{"stop",
       "texts that end the generation, one a line, with \\n, \\t and \\\\ for those characters; at most 64 of "
@@ -209,14 +212,26 @@ Result<void> set(const Whole& kind, const SettingInfo& info, std::string_view te
 
 std::string get(const Whole& kind, const Settings& in) { return number_text(in.*kind.at); }
 
-Result<void> set(const Unsigned64& kind, const SettingInfo& info, std::string_view text, Settings& out) {
+// Of the system's. Throws where it gives none.
+std::uint64_t random_seed() {
+  static_assert(std::random_device::min() == 0 && std::random_device::max() == 0xffffffff);
+  std::random_device word;
+  const std::uint64_t high = word();
+  return high << 32 | word();
+}
+
+Result<void> set(const Seed& kind, const SettingInfo& info, std::string_view text, Settings& out) {
+  if (text == "random") {
+    out.*kind.at = random_seed();
+    return {};
+  }
   const auto value = parse_number<std::uint64_t>(text);
-  if (!value) return bad(info, "a whole number from 0 to 18446744073709551615", text);
+  if (!value) return bad(info, "a whole number from 0 to 18446744073709551615, or random", text);
   out.*kind.at = *value;
   return {};
 }
 
-std::string get(const Unsigned64& kind, const Settings& in) { return number_text(in.*kind.at); }
+std::string get(const Seed& kind, const Settings& in) { return number_text(in.*kind.at); }
 
 Result<void> set(const Real& kind, const SettingInfo& info, std::string_view text, Settings& out) {
   const auto value = parse_real(text, kind.low, kind.high);

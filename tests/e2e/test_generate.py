@@ -79,6 +79,16 @@ class Generate(e2e.TestCase):
         }
         self.assertEqual(len(texts), 1)
 
+    def test_a_seed_that_is_drawn_gives_its_text_again(self):
+        def report(seed):
+            flags = ("-p", "It was", "-n", "60", "--temp", "1.5", "--seed", seed, "--json")
+            return json.loads(self.succeed("generate", e2e.DEMO, *flags).out)
+
+        drawn, other = report("random"), report("random")
+        self.assertNotEqual((drawn["seed"], drawn["text"]), (other["seed"], other["text"]))
+        again = report(drawn["seed"])
+        self.assertEqual((again["seed"], again["text"]), (drawn["seed"], drawn["text"]))
+
     def test_a_prompt_longer_than_the_window(self):
         flags = ("generate", e2e.DEMO, "-p", "A word. " * 500, "-n", "5", "--json", "--window", "64")
         self.fail_cleanly(*flags, "--overflow", "error", code=1, naming="overflow")

@@ -84,9 +84,17 @@ TEST(Settings, WholeNumbersAreReadInFull) {
 TEST(Settings, SeedTakesAll64Bits) {
   EXPECT_EQ(stored("seed", "18446744073709551615"), "18446744073709551615");
   for (const char* value : {"18446744073709551616", "-1", "", "7a"}) {
-    EXPECT_EQ(message("seed", value), "seed: expected a whole number from 0 to 18446744073709551615, got \"" +
-                                          std::string(value) + "\"");
+    EXPECT_EQ(message("seed", value),
+              "seed: expected a whole number from 0 to 18446744073709551615, or random, got \"" +
+                  std::string(value) + "\"");
   }
+}
+
+// The number is there to be used again.
+TEST(Settings, SeedCanBeDrawn) {
+  const std::string first = stored("seed", "random");
+  EXPECT_EQ(stored("seed", first), first);
+  EXPECT_NE(stored("seed", "random"), first);
 }
 
 TEST(Settings, RealsAreFiniteAndInRange) {

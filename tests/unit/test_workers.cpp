@@ -7,6 +7,7 @@
 #include <cfenv>
 #include <chrono>
 #include <csignal>
+#include <initializer_list>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,8 @@
 
 namespace runnel {
 namespace {
+
+using Sizes = std::initializer_list<std::size_t>;
 
 // How often each index was called in n_jobs jobs.
 std::vector<int> count_calls(Workers& workers, int n_jobs) {
@@ -27,7 +30,7 @@ std::vector<int> count_calls(Workers& workers, int n_jobs) {
 }
 
 TEST(Workers, DoEachJobOnce) {
-  for (const std::size_t n : {0, 1, 2, 7}) {
+  for (const std::size_t n : Sizes{0, 1, 2, 7}) {
     Workers workers(n);
     EXPECT_EQ(count_calls(workers, 300), std::vector<int>(n + 1, 300));
   }
@@ -43,7 +46,7 @@ TEST(Workers, WakeUp) {
 
 TEST(Workers, AreAsManyAsWereAskedForLast) {
   Workers workers(1);
-  for (const std::size_t n : {1, 4, 0, 2}) {
+  for (const std::size_t n : Sizes{1, 4, 0, 2}) {
     workers.resize(n);
     EXPECT_EQ(count_calls(workers, 20), std::vector<int>(n + 1, 20));
   }
