@@ -24,8 +24,8 @@ bool is_avx512_core(const char* core) {
 
 std::string find_advice() {
   if (!blas_is_usable())
-    return "this OpenBLAS starts threads of its own, so runnel's float kernels are used instead; "
-           "install its serial build (libopenblas-serial-dev on Debian)";
+    return "this OpenBLAS cannot be called by many threads, or starts its own, so runnel's float kernels are used instead; "
+           "install its OpenMP build (libopenblas-openmp-dev on Debian)";
   if ((simd::cpu_features() & simd::cpu_avx512) != 0 && !is_avx512_core(blas_core()))
     return std::string("OpenBLAS does not know this processor and took its ") + blas_core() +
            " kernels, about half as fast as it could be; start the program with OPENBLAS_CORETYPE=SkylakeX, "
@@ -35,10 +35,15 @@ std::string find_advice() {
 
 }  // namespace
 
-// The team's threads call it, each alone: it must not start more.
+// The team's threads call it, each alone, and it must not start more. Its serial build gives two threads that
+// call it at once the same buffer; the one with pthreads has started its own by now.
 bool blas_is_usable() {
-  constexpr int sequential = 0;
-  static const bool usable = openblas_get_parallel() == sequential;
+  static const bool usable = [] {
+    constexpr int openmp = 2;
+    if (openblas_get_parallel() != openmp) return false;
+    openblas_set_num_threads(1);
+    return true;
+  }();
   return usable;
 }
 

@@ -9,7 +9,8 @@
 
 namespace runnel {
 
-// It may be called by every thread of a team at once, single-threaded: its serial build allows that.
+// It may be called by every thread of a team at once, single-threaded: its OpenMP build allows that,
+// and works so from the first call of this on, in the whole process.
 bool blas_is_usable();
 const char* blas_core();           // the processor it has taken kernels for, or ""
 const std::string& blas_advice();  // why it is not used, or is slower than it could be; "": all is well
