@@ -24,8 +24,8 @@ bool is_avx512_core(const char* core) {
 
 std::string find_advice() {
   if (!blas_is_usable())
-    return "this OpenBLAS cannot be called by many threads, or starts its own, so runnel's float kernels are used instead; "
-           "install its OpenMP build (libopenblas-openmp-dev on Debian)";
+    return "this OpenBLAS cannot be called by many threads, or starts its own, so runnel's float kernels are "
+           "used instead; install its OpenMP build (libopenblas-openmp-dev on Debian)";
   if ((simd::cpu_features() & simd::cpu_avx512) != 0 && !is_avx512_core(blas_core()))
     return std::string("OpenBLAS does not know this processor and took its ") + blas_core() +
            " kernels, about half as fast as it could be; start the program with OPENBLAS_CORETYPE=SkylakeX, "

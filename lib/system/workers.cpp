@@ -20,7 +20,7 @@ void Workers::resize(std::size_t n) {
 }
 
 std::size_t Workers::start() noexcept {
-  if (n_started_ > 0 && process_ != getpid()) n_started_ = 0;  // a child's, which a fork() gave none
+  forget_those_of_parent();
   if (n_started_ == workers_.size()) return n_started_;
   process_ = getpid();
   const HostSignalsBlocked blocked;  // on those that begin here, too
@@ -30,6 +30,10 @@ std::size_t Workers::start() noexcept {
     if (pthread_create(&worker.thread, nullptr, work, &worker) != 0) break;
   }
   return n_started_;
+}
+
+void Workers::forget_those_of_parent() noexcept {
+  if (n_started_ > 0 && process_ != getpid()) n_started_ = 0;
 }
 
 void Workers::run_job(JobFunction job, void* context) noexcept {
@@ -46,8 +50,7 @@ void Workers::announce_job(JobFunction job, void* context) noexcept {
   n_jobs_.notify_all();
 }
 
-// Returns how many there are then.
-std::uint32_t Workers::await_job(std::uint32_t n_jobs) const noexcept {
+void Workers::await_job(std::uint32_t n_jobs) const noexcept {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + awake_time;
   for (Spin spin; n_jobs_.load(std::memory_order_acquire) == n_jobs;) {
@@ -56,23 +59,23 @@ std::uint32_t Workers::await_job(std::uint32_t n_jobs) const noexcept {
     else
       n_jobs_.wait(n_jobs, std::memory_order_acquire);
   }
-  return n_jobs + 1;
 }
 
 void* Workers::work(void* argument) noexcept {
   const Worker& worker = *static_cast<const Worker*>(argument);
   Workers& all = *worker.all;
   const DefaultFloats floats;
-  for (std::uint32_t n_jobs = all.await_job(worker.n_jobs); all.job_ != nullptr;
-       n_jobs = all.await_job(n_jobs)) {
+  for (std::uint32_t n_jobs = worker.n_jobs;; ++n_jobs) {
+    all.await_job(n_jobs);
+    if (all.job_ == nullptr) return nullptr;
     all.job_(all.context_, worker.index);
     all.n_busy_.fetch_sub(1, std::memory_order_release);
   }
-  return nullptr;
 }
 
 void Workers::end() noexcept {
-  if (n_started_ == 0 || process_ != getpid()) return;
+  forget_those_of_parent();
+  if (n_started_ == 0) return;
   announce_job(nullptr, nullptr);
   for (; n_started_ > 0; --n_started_) pthread_join(workers_[n_started_ - 1].thread, nullptr);
 }

@@ -46,9 +46,10 @@ class Workers {
 
   void run_job(JobFunction job, void* context) noexcept;
   void announce_job(JobFunction job, void* context) noexcept;
-  std::uint32_t await_job(std::uint32_t n_jobs) const noexcept;
+  void await_job(std::uint32_t n_jobs) const noexcept;  // the one after so many
   static void* work(void* argument) noexcept;
   void end() noexcept;
+  void forget_those_of_parent() noexcept;  // in the child of a fork()
 
   std::vector<Worker> workers_;
   std::size_t n_started_ = 0;
