@@ -34,7 +34,10 @@ Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& 
   for (const auto& [key, value] : f.metadata())
     model->meta_.emplace_back(key, to_text(value, meta_text_chars));
   for (const GgufTensor& tensor : f.tensors()) model->tensor_names_.emplace_back(tensor.name);
-  if (!settings.vocab_only) RUNNEL_TRY(refuse_part(f));  // first: only part 1 names the architecture
+  if (!settings.vocab_only) {
+    RUNNEL_TRY(refuse_other_kinds(f));
+    RUNNEL_TRY(refuse_part(f));  // first: only part 1 names the architecture
+  }
   RUNNEL_ASSIGN(model->architecture_, f.get_string("general.architecture"));
 
   RUNNEL_ASSIGN(const std::string_view kind, f.get_string("tokenizer.ggml.model", "no_vocab"));

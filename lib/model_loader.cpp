@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "lib/io/packed_file.h"
 #include "lib/rope_loader.h"
@@ -18,16 +19,19 @@ constexpr std::int64_t max_heads = 65536;
 constexpr std::int64_t max_width = 1 << 24;
 constexpr std::int64_t max_context = std::int64_t{1} << 32;
 constexpr std::int64_t max_experts = 4096;
+// Of all layers together. An expert may take 14 bytes of a file and takes some 250 of memory to describe;
+// Kimi K2, which has the most, has a tenth of these.
+constexpr std::size_t max_experts_in_all = std::size_t{1} << 18;
 // What a row of activations may have for each of n_embd. A batch has hundreds of rows, and a small file is
 // not to take gigabytes for them; of the models known T5 11B widens most, to 64 times.
 constexpr std::size_t max_widening = 256;
 
-// Whether logits may depend on a tensor, by its name and type. They do not on the heads of rerankers, which
-// lie beside the output matrix (cls.output.weight of Qwen 3, llama.cpp's src/models/qwen3.cpp).
-bool is_part_of_model(const GgufFile& file, const GgufTensor& t) {
-  const bool holds_weights = t.type->holds_weights() || has_packed(file, t.name);
-  return holds_weights && (t.name.ends_with(".weight") || t.name.ends_with(".bias")) &&
-         !t.name.starts_with("cls.");
+// Tensors that logits do not depend on, whatever the family: the heads of rerankers, which lie beside the
+// output matrix (cls.output.weight of Qwen 3, llama.cpp's src/models/qwen3.cpp); angles that old converters
+// wrote out; scales of activations, and those of weights in families that do not apply them.
+bool is_left_aside(std::string_view name) {
+  return name.starts_with("cls.") || name.ends_with(".attn_rot_embd") || name.ends_with(".scale") ||
+         name.ends_with(".input_scale");
 }
 
 }  // namespace
@@ -80,6 +84,10 @@ Result<void> ModelLoader::read_shape() {
     RUNNEL_TRY(read(shape_.n_expert_used, "expert_used_count", 1, n_expert));
     RUNNEL_TRY(read_or(shape_.n_ff, "expert_feed_forward_length", max_width, shape_.n_ff));
   }
+  if (const std::size_t n = shape_.n_layer * shape_.n_expert; n > max_experts_in_all)
+    return error(RUNNEL_BAD_FILE, "%s: %s and %s make %zu experts, expected at most %zu",
+                 file_.name().c_str(), key("block_count").c_str(), key("expert_count").c_str(), n,
+                 max_experts_in_all);
   const bool has_expert_length = n_expert > 0 && file_.find(key("expert_feed_forward_length"));
   RUNNEL_TRY(
       check_width(has_expert_length ? "expert_feed_forward_length" : "feed_forward_length", shape_.n_ff));
@@ -104,8 +112,10 @@ Result<void> ModelLoader::check_width(const char* name, std::size_t width) const
 // Constants that are real numbers.
 Result<void> ModelLoader::read_factors() {
   const Family& family = *model_.family_;
-  const auto read = [&](float& to, const char* name, double absent) -> Result<void> {
-    RUNNEL_ASSIGN(const double value, file_.get_real(key(name), absent));
+  constexpr std::nullopt_t required = std::nullopt;
+  const auto read = [&](float& to, const char* name, std::optional<double> absent) -> Result<void> {
+    RUNNEL_ASSIGN(const double value,
+                  absent ? file_.get_real(key(name), *absent) : file_.get_real(key(name)));
     if (!std::isfinite(value) || std::fabs(value) > 1e9)
       return error(RUNNEL_BAD_FILE, "%s: %s is %s, expected a number of ordinary size", file_.name().c_str(),
                    key(name).c_str(), number_text(value, 6).c_str());
@@ -114,7 +124,7 @@ Result<void> ModelLoader::read_factors() {
   };
   const char* eps =
       family.norm == Norm::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
-  RUNNEL_TRY(read(shape_.norm_eps, eps, 1e-5));
+  RUNNEL_TRY(read(shape_.norm_eps, eps, required));
   if (shape_.norm_eps < 0)
     return error(RUNNEL_BAD_FILE, "%s: %s is negative", file_.name().c_str(), key(eps).c_str());
   RUNNEL_TRY(read(shape_.attention_scale, "attention.scale", 0.0));
@@ -128,7 +138,7 @@ Result<void> ModelLoader::read_factors() {
                   family.scale_embedding ? std::sqrt(static_cast<double>(shape_.n_embd)) : 1.0));
   RUNNEL_TRY(read(shape_.residual_scale, "residual_scale", 1.0));
   float logit_divisor = 1.0f;  // Granite's logit_scale divides
-  RUNNEL_TRY(read(logit_divisor, "logit_scale", 1.0));
+  RUNNEL_TRY(read(logit_divisor, "logit_scale", family.divides_logits ? required : std::optional(1.0)));
   for (float* factor : {&shape_.embedding_scale, &shape_.residual_scale, &logit_divisor})
     if (*factor == 0.0f) *factor = 1.0f;  // 0 stands for "not used"
   shape_.logit_scale = 1.0f / logit_divisor;
@@ -158,7 +168,9 @@ Result<void> ModelLoader::read_weights() {
   }
   if (model_.family_->rotates())
     for (const char* name : {rope_freqs_tensor, rope_short_tensor, rope_long_tensor}) claim(name);
-  RUNNEL_ASSIGN(w.embedding_norm, optional_norm("token_embd_norm", shape_.n_embd));
+  if (model_.family_->embedding_norm) {
+    RUNNEL_ASSIGN(w.embedding_norm, norm("token_embd_norm", shape_.n_embd));
+  }
   RUNNEL_ASSIGN(w.output_norm, norm("output_norm", shape_.n_embd));
   if (has("output.weight")) {
     RUNNEL_ASSIGN(w.output, linear("output", shape_.n_vocab, shape_.n_embd));
@@ -179,17 +191,19 @@ Result<void> ModelLoader::read_layer(std::size_t i, Layer& layer) {
     layer.window = shape_.native_window;
   RUNNEL_ASSIGN(layer.attn_norm, norm(prefix + "attn_norm", shape_.n_embd));
   RUNNEL_TRY(read_attention(prefix, layer));
-  RUNNEL_ASSIGN(layer.attn_post_norm, optional_norm(prefix + "post_attention_norm", shape_.n_embd));
   if (model_.family_->parallel_ffn) {
-    // One norm serves both sides, unless there is a second for attention (Falcon 40B).
+    // One norm serves both sides, unless there is a second for attention (Falcon 40B), in every layer.
     layer.ffn_norm = layer.attn_norm;
-    if (has(prefix + "attn_norm_2.weight")) {
+    if (has("blk.0.attn_norm_2.weight")) {
       RUNNEL_ASSIGN(layer.attn_norm, norm(prefix + "attn_norm_2", shape_.n_embd));
     }
   } else {
     RUNNEL_ASSIGN(layer.ffn_norm, norm(prefix + "ffn_norm", shape_.n_embd));
   }
-  RUNNEL_ASSIGN(layer.ffn_post_norm, optional_norm(prefix + "post_ffw_norm", shape_.n_embd));
+  if (model_.family_->post_norms) {
+    RUNNEL_ASSIGN(layer.attn_post_norm, norm(prefix + "post_attention_norm", shape_.n_embd));
+    RUNNEL_ASSIGN(layer.ffn_post_norm, norm(prefix + "post_ffw_norm", shape_.n_embd));
+  }
   return shape_.n_expert > 0 ? read_experts(prefix, layer) : read_ffn(prefix, layer);
 }
 
@@ -206,8 +220,10 @@ Result<void> ModelLoader::read_attention(const std::string& prefix, Layer& layer
     RUNNEL_ASSIGN(layer.k, linear(prefix + "attn_k", n_k, shape_.n_embd));
     RUNNEL_ASSIGN(layer.v, linear(prefix + "attn_v", n_v, shape_.n_embd));
   }
-  RUNNEL_ASSIGN(layer.q_norm, optional_norm(prefix + "attn_q_norm", shape_.head_dim));
-  RUNNEL_ASSIGN(layer.k_norm, optional_norm(prefix + "attn_k_norm", shape_.head_dim));
+  if (model_.family_->head_norms) {
+    RUNNEL_ASSIGN(layer.q_norm, norm(prefix + "attn_q_norm", shape_.head_dim));
+    RUNNEL_ASSIGN(layer.k_norm, norm(prefix + "attn_k_norm", shape_.head_dim));
+  }
   RUNNEL_ASSIGN(layer.o, linear(prefix + "attn_output", shape_.n_embd, shape_.n_embd_attn()));
   return {};
 }
@@ -259,7 +275,9 @@ Result<void> ModelLoader::check_slices(const Linear& w, const std::string& name,
 
 Result<Linear> ModelLoader::linear(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
   RUNNEL_ASSIGN(Linear result, matrix(name, n_rows, n_cols));
-  RUNNEL_ASSIGN(result.bias, optional_vector(name + ".bias", n_rows));
+  const bool needs_bias = model_.family_->biases && name.starts_with("blk.");
+  RUNNEL_ASSIGN(result.bias,
+                needs_bias ? vector(name + ".bias", n_rows) : optional_vector(name + ".bias", n_rows));
   RUNNEL_ASSIGN(const float* scale, optional_vector(name + ".scale", 1));
   if (scale) result.scale = *scale;
   return result;
@@ -268,6 +286,7 @@ Result<Linear> ModelLoader::linear(const std::string& name, std::size_t n_rows, 
 Result<PackedStack> ModelLoader::packed(const std::string& name, std::size_t n_rows, std::size_t n_cols,
                                         std::size_t n_matrix) {
   claim(name + ".weight");
+  claim(packed_scales_name(name + ".weight"));
   RUNNEL_ASSIGN(const PackedStack stack, find_packed(file_, name + ".weight", n_rows, n_cols, n_matrix));
   model_.n_parameters_ += std::uint64_t{stack.n_matrix} * n_rows * n_cols;
   return stack;
@@ -329,18 +348,17 @@ void ModelLoader::settle_ffn_scale(Linear& linear) {
 }
 
 Result<NormWeights> ModelLoader::norm(const std::string& name, std::size_t n) {
-  RUNNEL_ASSIGN(const NormWeights result, optional_norm(name, n));
-  if (!result)
-    return error(RUNNEL_BAD_FILE, "%s: tensor %s.weight is missing", file_.name().c_str(), name.c_str());
+  NormWeights result;
+  RUNNEL_ASSIGN(result.gain, vector(name + ".weight", n));
+  if (model_.family_->norm == Norm::layer) {
+    RUNNEL_ASSIGN(result.bias, vector(name + ".bias", n));
+  }
   return result;
 }
 
-Result<NormWeights> ModelLoader::optional_norm(const std::string& name, std::size_t n) {
-  NormWeights result;
-  RUNNEL_ASSIGN(result.gain, optional_vector(name + ".weight", n));
-  if (result.gain && model_.family_->norm == Norm::layer) {
-    RUNNEL_ASSIGN(result.bias, optional_vector(name + ".bias", n));
-  }
+Result<const float*> ModelLoader::vector(const std::string& name, std::size_t n) {
+  RUNNEL_ASSIGN(const float* result, optional_vector(name, n));
+  if (!result) return error(RUNNEL_BAD_FILE, "%s: tensor %s is missing", file_.name().c_str(), name.c_str());
   return result;
 }
 
@@ -387,7 +405,7 @@ const GgufTensor* ModelLoader::claim(const std::string& name) {
 Result<void> ModelLoader::refuse_unclaimed() const {
   for (std::size_t i = 0; i < file_.tensors().size(); ++i) {
     const GgufTensor& t = file_.tensors()[i];
-    if (is_claimed_[i] || !is_part_of_model(file_, t)) continue;
+    if (is_claimed_[i] || is_left_aside(t.name)) continue;
     return error(RUNNEL_UNSUPPORTED, "%s: tensor %s: no part of architecture %s uses it",
                  file_.name().c_str(), printable(t.name).c_str(), model_.architecture_.c_str());
   }

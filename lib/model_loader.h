@@ -44,10 +44,10 @@ class ModelLoader {
   // bias).
   void settle_ffn_scale(Linear& linear);
   Result<NormWeights> norm(const std::string& name, std::size_t n);
-  Result<NormWeights> optional_norm(const std::string& name, std::size_t n);
 
-  // Tensor of exactly n numbers as f32, converted where need be; null when it is not there.
-  Result<const float*> optional_vector(const std::string& name, std::size_t n);
+  // Tensor of exactly n numbers as f32, converted where need be.
+  Result<const float*> vector(const std::string& name, std::size_t n);
+  Result<const float*> optional_vector(const std::string& name, std::size_t n);  // null when it is not there
   Result<const GgufTensor*> tensor(const std::string& name, std::initializer_list<std::uint64_t> dims);
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
   // The tensor, which from now on is one that the model uses; null when it is not there.

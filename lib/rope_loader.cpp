@@ -18,6 +18,10 @@ Result<RopeParams> RopeLoader::load(std::size_t n_ctx) {
   RUNNEL_TRY(read_scaling());
   const bool is_long = static_cast<double>(n_ctx) > params_.n_ctx_original;
   RUNNEL_TRY(read_factors(rope_freqs_tensor));
+  const bool has_long = file_.find_tensor(rope_long_tensor), has_short = file_.find_tensor(rope_short_tensor);
+  if (has_long != has_short)
+    return error(RUNNEL_BAD_FILE, "%s: tensor %s is missing", file_.name().c_str(),
+                 has_long ? rope_short_tensor : rope_long_tensor);
   RUNNEL_TRY(read_factors(is_long ? rope_long_tensor : rope_short_tensor));
   return params_;
 }

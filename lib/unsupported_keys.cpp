@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "lib/text/printable.h"
+
 namespace runnel {
 namespace {
 
@@ -38,6 +40,14 @@ Result<double> number(const GgufFile& file, const std::string& key, const GgufVa
 }
 
 }  // namespace
+
+Result<void> refuse_other_kinds(const GgufFile& file) {
+  constexpr const char* key = "general.type";
+  RUNNEL_ASSIGN(const std::string_view kind, file.get_string(key, "model"));
+  if (kind == "model") return {};
+  return error(RUNNEL_UNSUPPORTED, "%s: %s is \"%s\", expected \"model\"", file.name().c_str(), key,
+               printable(kind, 40).c_str());
+}
 
 Result<void> refuse_part(const GgufFile& file) {
   constexpr const char* key = "split.count";

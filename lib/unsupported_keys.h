@@ -8,6 +8,9 @@
 
 namespace runnel {
 
+// A file of something else than a model: an adapter (LoRA), an importance matrix.
+Result<void> refuse_other_kinds(const GgufFile& file);
+
 // One of several files among which a model was split.
 Result<void> refuse_part(const GgufFile& file);
 

@@ -26,7 +26,7 @@ struct TypeInfo {
   }
 };
 
-// Null for an id that GGUF does not define, or has withdrawn.
+// Null for an id that GGUF does not define, or has withdrawn before files with it were about.
 const TypeInfo* type_info(std::uint32_t id) noexcept;
 inline const TypeInfo& type_info(TensorType type) noexcept {
   return *type_info(static_cast<std::uint32_t>(type));

@@ -9,6 +9,8 @@ constexpr Family bloom = {
     .positions = Positions::alibi,
     .activation = Activation::gelu,
     .ffn = Ffn::plain,
+    .embedding_norm = true,
+    .biases = true,
 };
 
 }  // namespace runnel::families

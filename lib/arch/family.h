@@ -24,6 +24,13 @@ struct Family {
   Ffn ffn = Ffn::gated;
   WindowPattern window = WindowPattern::none;
   int default_window = 0;        // where the file does not say
+  // What each model of the family has; a file without it is damaged, and others may not have it.
+  bool embedding_norm = false;  // after the embedding
+  bool head_norms = false;      // of each head's query and key
+  bool post_norms = false;      // after attention and after the feed-forward network, too
+  bool biases = false;          // of all matrices of a layer (other families may have some)
+  bool divides_logits = false;  // by logit_scale
+
   bool parallel_ffn = false;     // x + attention(norm(x)) + ffn(norm(x)) instead of one after the other
   bool scale_embedding = false;  // by sqrt(n_embd)
   // Models of so many layers scale attention by 1 / sqrt(n_embd / n_head), others by 1 / sqrt(head_dim),

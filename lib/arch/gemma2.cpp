@@ -12,6 +12,7 @@ constexpr Family gemma2 = {
     .ffn = Ffn::gated,
     .window = WindowPattern::even_layers,
     .default_window = 4096,
+    .post_norms = true,
     .scale_embedding = true,
     .n_layer_scaled_by_width = 46,  // 27B: query_pre_attn_scalar is 144, its heads have 128 numbers
     .default_attn_soft_cap = 50.0,

@@ -9,6 +9,7 @@ constexpr Family gpt2 = {
     .positions = Positions::learned,
     .activation = Activation::gelu,
     .ffn = Ffn::plain,
+    .biases = true,
 };
 
 }  // namespace runnel::families

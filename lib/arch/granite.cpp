@@ -9,6 +9,7 @@ constexpr Family granite = {
     .positions = Positions::rope_adjacent,
     .activation = Activation::silu,
     .ffn = Ffn::gated,
+    .divides_logits = true,
 };
 
 }  // namespace runnel::families

@@ -9,6 +9,7 @@ constexpr Family qwen3 = {
     .positions = Positions::rope_halves,
     .activation = Activation::silu,
     .ffn = Ffn::gated,
+    .head_norms = true,
     .scaled_ffn = true,
 };
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -53,6 +54,24 @@ bool is_same_file(const std::string& path, const struct stat& other) {
 Error overwrites_input(const std::string& path, const std::string& input) {
   return {RUNNEL_BAD_ARGUMENT,
           path + ": cannot be written: it is the same file as " + input + ", which is read"};
+}
+
+// Next to the target. Of a name as long as names can be the end is left out.
+std::string partial_name(const std::string& path, int attempt) {
+  const std::string suffix = ".partial-" + std::to_string(attempt);
+  const std::size_t folder = path.rfind('/') + 1;  // 0 where there is none
+  return path.substr(0, folder) + path.substr(folder, NAME_MAX - suffix.size()) + suffix;
+}
+
+// Makes the disk keep the new name, too: until then a file that is renamed may have its old one after a power
+// cut. Some file systems cannot, or do so by themselves.
+void flush_folder(const std::string& path) {
+  const std::size_t folder = path.rfind('/') + 1;
+  const int fd =
+      ::open(folder > 0 ? path.substr(0, folder).c_str() : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
 }
 
 // Removes the partial file of a writer that is no more: it would hold the lock. A file system without locks
@@ -127,7 +146,7 @@ Result<void> AtomicFile::open_partial(mode_t mode) {
   constexpr int max_attempts = 100;  // as many writers of one name at once
   int code = EEXIST;
   for (int attempt = 0; attempt < max_attempts && code == EEXIST; ++attempt) {
-    std::string name = path_ + ".partial-" + std::to_string(attempt);
+    std::string name = partial_name(path_, attempt);
     remove_abandoned(name);
     fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd_ >= 0 && keep_from_removal(fd_)) {
@@ -159,6 +178,7 @@ Result<void> AtomicFile::commit() {
   if (::rename(partial_.c_str(), path_.c_str()) != 0) return failed("renamed to its final name", errno);
   partial_.clear();
   ::close(std::exchange(fd_, -1));
+  flush_folder(path_);
   return {};
 }
 

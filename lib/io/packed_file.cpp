@@ -16,8 +16,6 @@ using quant::VariantI8;
 
 constexpr std::string_view scales_suffix = "_scales";
 
-std::string scales_name(std::string_view name) { return std::string(name).append(scales_suffix); }
-
 struct Dims {
   std::array<std::uint64_t, 4> extent;  // 1 past the rank
   std::size_t rank;
@@ -56,6 +54,8 @@ Result<void> check_scales(const GgufFile& file, const GgufTensor& tensor, Varian
 
 }  // namespace
 
+std::string packed_scales_name(std::string_view name) { return std::string(name).append(scales_suffix); }
+
 Result<bool> is_packed(const GgufFile& file) {
   if (!file.find(packed_version_key)) return false;
   RUNNEL_ASSIGN(const std::int64_t version,
@@ -86,13 +86,13 @@ bool is_packed_part(const GgufFile& file, std::string_view name) {
 Result<PackedStack> find_packed(const GgufFile& file, std::string_view name, std::size_t n_rows,
                                 std::size_t n_cols, std::size_t n_matrix) {
   const GgufTensor* codes = file.find_tensor(name);
-  const GgufTensor* scales = file.find_tensor(scales_name(name));
+  const GgufTensor* scales = file.find_tensor(packed_scales_name(name));
   if (!codes || codes->type->type != TensorType::i8)
     return error(RUNNEL_BAD_FILE, "%s: tensor %s is %s, expected packed codes of type I8",
                  file.name().c_str(), printable(name).c_str(), codes ? codes->type->name : "missing");
   if (!scales || (scales->type->type != TensorType::bf16 && scales->type->type != TensorType::f16))
     return error(RUNNEL_BAD_FILE, "%s: tensor %s is %s, expected scales of type BF16 or F16",
-                 file.name().c_str(), printable(scales_name(name)).c_str(),
+                 file.name().c_str(), printable(packed_scales_name(name)).c_str(),
                  scales ? scales->type->name : "missing");
   if (n_rows > quant::i8_max_size || n_cols > quant::i8_max_size)
     return error(RUNNEL_UNSUPPORTED, "%s: tensor %s of %zu x %zu is larger than packed ones can be",
@@ -119,7 +119,7 @@ Result<void> add_packed(GgufWriter& writer, std::string_view name, const ShapeI8
   RUNNEL_TRY(
       writer.add_tensor(name, quant::type_info(TensorType::i8), std::span(codes.extent).first(codes.rank)));
   const TensorType type = shape.variant == VariantI8::g128 ? TensorType::bf16 : TensorType::f16;
-  return writer.add_tensor(scales_name(name), quant::type_info(type),
+  return writer.add_tensor(packed_scales_name(name), quant::type_info(type),
                            std::span(scales.extent).first(scales.rank));
 }
 

@@ -41,6 +41,9 @@ Result<bool> is_packed(const GgufFile& file);
 // Rows of token_embd.weight in a packed file.
 Result<std::size_t> packed_n_vocab(const GgufFile& file);
 
+// The tensor of a packed matrix's scales, by that of its codes.
+std::string packed_scales_name(std::string_view name);
+
 // Whether the tensor is a packed matrix's codes. In a file that is not packed none is.
 bool has_packed(const GgufFile& file, std::string_view name);
 

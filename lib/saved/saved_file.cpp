@@ -92,8 +92,8 @@ const char* section_name(SectionId id) {
 }
 
 Result<void> write_saved(const std::string& path, std::uint64_t model_hash,
-                         std::span<const SectionSource> sections) {
-  RUNNEL_ASSIGN(AtomicFile file, AtomicFile::create(path, {}));
+                         std::span<const SectionSource> sections, const std::string& model_path) {
+  RUNNEL_ASSIGN(AtomicFile file, AtomicFile::create(path, {model_path}));
   const std::string header = header_of(model_hash, sections);
   RUNNEL_TRY(file.write(std::as_bytes(std::span(header))));
   for (const SectionSource& section : sections) RUNNEL_TRY(write_section(file, section));

@@ -38,9 +38,10 @@ struct SectionSource {
 };
 SectionSource section_of(SectionId id, std::span<const std::byte> bytes);  // which have to stay
 
-// The file appears under its name when it is complete; until then, and after an error, an older one stays.
+// The file appears under its name when it is complete; until then, and after an error, an older one stays. It
+// is never the model's own (model_path; empty where the model comes from no file).
 Result<void> write_saved(const std::string& path, std::uint64_t model_hash,
-                         std::span<const SectionSource> sections);
+                         std::span<const SectionSource> sections, const std::string& model_path = {});
 
 // A session file whose sizes fit together and whose hashes are right. Of what it says nothing else is
 // checked.

@@ -57,6 +57,19 @@ TEST_F(Saving, a_session_that_has_read_nothing) {
   EXPECT_TRUE(continue_for(copy.get(), n_vocab(), 20) == continue_for(session.get(), n_vocab(), 20));
 }
 
+TEST_F(Saving, the_model_is_not_overwritten) {
+  const std::string path = folder.file("model.gguf");
+  std::filesystem::copy_file(demo_model(), path);
+  const auto size = std::filesystem::file_size(path);
+  const ModelHandle copy = open_model(path);
+  const auto session = open_session(copy.get(), lively);
+  std::filesystem::create_symlink(path, folder.file("link"));
+  for (const std::string& to : {path, folder.file("link")}) {
+    EXPECT_EQ(runnel_session_save(session.get(), to.c_str()), RUNNEL_BAD_ARGUMENT);
+    EXPECT_EQ(std::filesystem::file_size(path), size);
+  }
+}
+
 // A first message that could not be read leaves a conversation in which nothing was said, opening included.
 TEST_F(Saving, a_chat_whose_first_message_was_refused) {
   const Settings settings = with(lively, {{"window", "60"}, {"overflow", "error"}});

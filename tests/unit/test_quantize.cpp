@@ -396,7 +396,7 @@ TEST_F(QuantizeTest, can_be_stopped_while_it_reads_a_text) {
 
 // A tensor of integers that the model does not need is no weight: it is copied as it is.
 TEST_F(QuantizeTest, copies_tensors_that_hold_no_weights) {
-  const std::string stray = "stray.ids";
+  const std::string stray = "cls.ids";
   TinyModel model;
   model.add_first(stray, {12});
   model.write(path("integers"));

@@ -177,6 +177,16 @@ TEST_F(SavedFileTest, what_another_writer_is_writing_stays) {
   EXPECT_EQ(folder_.n_files(), 1u);
 }
 
+TEST_F(SavedFileTest, names_as_long_as_names_can_be) {
+  for (const std::size_t n : {244u, 245u, 255u}) {
+    const std::string path = folder_.file(std::string(n, 'n'));
+    ASSERT_TRUE(write_saved(path, 42, {})) << n;
+    EXPECT_TRUE(fs::is_regular_file(path)) << n;
+  }
+  EXPECT_EQ(folder_.n_files(), 3u);
+  EXPECT_FALSE(write_saved(folder_.file(std::string(256, 'n')), 42, {}));
+}
+
 TEST_F(SavedFileTest, nothing_remains_of_a_file_that_is_given_up) {
   {
     auto file = AtomicFile::create(path_, {});

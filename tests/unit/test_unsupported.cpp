@@ -11,7 +11,7 @@
 namespace runnel::test {
 namespace {
 
-constexpr std::uint32_t f16 = 1, q8_0 = 8, i8 = 24, i32 = 26;
+constexpr std::uint32_t f16 = 1, q8_0 = 8, i32 = 26;
 
 // A model of two layers whose weights are all 0.
 GgufBuilder tiny(const std::string& architecture) {
@@ -38,6 +38,8 @@ GgufBuilder tiny(const std::string& architecture) {
            {"attention.head_count", shape.n_head},
            {"attention.head_count_kv", shape.n_head_kv}})
     file.add(architecture + "." + name, value);
+  file.add(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
+  if (architecture == "granite") file.add("granite.logit_scale", 8.0f);
   for (const SynthTensor& tensor : synth_tensors(shape))
     file.tensor(tensor.name, {tensor.dims.begin(), tensor.dims.end()},
                 std::vector<float>(tensor.n_elements()));
@@ -69,11 +71,13 @@ TEST(Unsupported, are_weights_that_nothing_uses) {
     expect_refused(tiny(architecture).tensor(name, {32}, std::vector<float>(32)), message);
     expect_refused(tiny(architecture).tensor(name, f16, {32}, std::string(64, '\0')), message);
     expect_refused(tiny(architecture).tensor(name, q8_0, {32}, std::string(34, '\0')), message);
+    expect_refused(tiny(architecture).tensor(name, i32, {32}, std::string(128, '\0')), message);
   };
   for (const char* name :
        {"blk.0.attn_norm.bias", "output_norm.bias", "blk.1.attn_sinks.weight", "blk.0.attn_sub_norm.weight",
         "blk.0.ffn_gate_shexp.weight", "blk.0.ffn_down_exps.weight", "blk.0.exp_probs_b.bias",
-        "blk.1.attn_norm_2.weight", "position_embd.weight", "token_types.weight", "token_embd.bias"})
+        "blk.1.attn_norm_2.weight", "position_embd.weight", "token_types.weight", "token_embd.bias",
+        "blk.0.attn_q_norm.weight", "blk.0.post_attention_norm.weight", "token_embd_norm.weight", "stray"})
     refused("llama", name);
   refused("qwen3", "blk.1.attn_q_norm.bias");
   refused("phi3", "blk.0.ffn_gate.weight");
@@ -88,21 +92,14 @@ TEST(Unsupported, are_layers_past_the_last) {
   }
 }
 
-TEST(Unsupported, are_packed_matrices_that_nothing_uses) {
-  const std::string name = "blk.7.attn_q.weight", codes(std::size_t{64} * 16, '\1');
-  GgufBuilder integers = tiny("llama").tensor(name, i8, {64, 16}, codes);
-  expect_loads(integers);
-  expect_refused(
-      integers.add("runnel.packed.version", std::uint32_t{1}).add("runnel.packed.n_vocab", std::uint32_t{32}),
-      "file: tensor " + name + ": no part of architecture llama");
-}
-
 TEST(Unsupported, is_not_what_logits_do_not_depend_on) {
   const std::vector<float> ones(8, 1.0f);
-  for (const char* name : {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight",
-                           "cls.output.weight", "blk.0.attn_q.input_scale", "blk.0.attn_rot_embd"})
+  for (const char* name :
+       {"rope_freqs.weight", "cls.output.weight", "blk.0.attn_q.input_scale", "blk.0.attn_rot_embd"})
     expect_loads(tiny("llama").tensor(name, {8}, ones));
-  expect_loads(tiny("llama").tensor("stray.weight", i32, {8}, std::string(32, '\0')));
+  expect_loads(tiny("llama")
+                   .tensor("rope_factors_long.weight", {8}, ones)
+                   .tensor("rope_factors_short.weight", {8}, ones));
 }
 
 template <class T>
@@ -130,6 +127,15 @@ TEST(Unsupported, are_keys_that_change_what_is_computed) {
   expect_key("granite.rope.scaling.finetuned", true, false, "false");
   expect_loads(tiny("llama").add("llama.rope.scaling.finetuned", false));
   expect_loads(tiny("qwen2").add("qwen2.rope.freq_base_swa", 500000.0f));  // no layer has a window
+}
+
+TEST(Unsupported, are_files_of_something_else) {
+  expect_loads(tiny("llama").add("general.type", "model"));
+  for (const std::string kind : {"adapter", "imatrix"}) {
+    const std::string message = "file: general.type is \"" + kind + "\", expected \"model\"";
+    expect_refused(tiny("llama").add("general.type", kind), message);
+    expect_refused(GgufBuilder().add("general.type", kind), message);
+  }
 }
 
 TEST(Unsupported, are_parts_of_a_model) {
