@@ -85,13 +85,13 @@ bool fits(const Signature& signature, const std::string& text) {
          std::none_of(std::begin(signature.lacks), std::end(signature.lacks), in_text);
 }
 
-// Where the text of a string ends at the latest: at a quote, a tag of the template or one of the markup.
+// Where the text of a string ends at the latest: at a quote or a tag of the template.
 std::size_t text_end(const std::string& source, std::size_t begin) {
   for (std::size_t i = begin; i < source.size(); ++i) {
     const char next = i + 1 < source.size() ? source[i + 1] : '\0';
     const bool is_tag = (source[i] == '{' && (next == '{' || next == '%')) ||
                         (next == '}' && (source[i] == '}' || source[i] == '%'));
-    if (is_tag || source[i] == '\'' || source[i] == '<' || source[i] == '>') return i;
+    if (is_tag || source[i] == '\'') return i;
   }
   return source.size();
 }
@@ -107,8 +107,10 @@ std::string prompt_in_markup(const ChatForm& form, std::string_view source) {
   for (std::size_t at = text.find(before); at != std::string::npos; at = text.find(before, end)) {
     const std::size_t begin = at + before.size();
     end = text_end(text, begin);
-    const std::string_view prompt = std::string_view(text).substr(begin, end - begin + after.size());
-    const std::size_t length = prompt.rfind(after);
+    std::string_view prompt = std::string_view(text).substr(begin, end - begin);
+    const bool is_markup = after.find_first_of("<[") != std::string_view::npos;
+    if (!is_markup) prompt = prompt.substr(0, prompt.find('<'));  // where the next message's begins
+    const std::size_t length = is_markup ? prompt.find(after) : prompt.rfind(after);
     if (length != std::string_view::npos && length > 0) return std::string(prompt.substr(0, length));
   }
   return {};

@@ -84,6 +84,7 @@ void Session::clear(std::int64_t n_prefix) {
   cache_.restart(n_prefix);
   history_.set_prefix(n_prefix);
   turns_.clear();
+  utf8_.clear();
   last_logits_ = nullptr;
   n_read_ = 0;
 }
@@ -179,6 +180,7 @@ std::int64_t Session::count_unseen(std::int64_t fed_from) const {
 }
 
 Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
+  utf8_.clear();
   const std::int64_t before = n_read_;
   const auto n_all = static_cast<double>(tokens.size());
   while (!tokens.empty()) {
@@ -266,7 +268,6 @@ Result<void> Session::check_count(std::int64_t n_tokens) {
 
 Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   RUNNEL_TRY(check_count(n_tokens));
-  utf8_.clear();
   stop_text_.clear();
   end_token_ = -1;
   const Tokenizer* tokenizer = model_->tokenizer();
@@ -300,11 +301,12 @@ std::optional<runnel_finish> Session::emit(Token token, runnel_text_fn on_text, 
   return found ? std::optional(RUNNEL_FINISH_STOP_TEXT) : std::nullopt;
 }
 
-// Gives what was held back, half characters as U+FFFD.
+// Gives what was held back. Half a character is U+FFFD at the end of a text, and else waits for what is
+// generated next.
 runnel_finish Session::finish(runnel_finish how, runnel_text_fn on_text, void* user) {
   piece_.clear();
   text_.clear();
-  utf8_.flush(text_);
+  if (how == RUNNEL_FINISH_END) utf8_.flush(text_);
   if (stop_text_.push(text_, piece_))
     how = RUNNEL_FINISH_STOP_TEXT;
   else

@@ -10,6 +10,13 @@ namespace {
 
 bool is_ascii_space(char c) noexcept { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
+// <|im_end|>, <｜User｜>. Old files have a chat's markup among the user-defined tokens, which are cut out of
+// what users type, too; converters have since made it control tokens.
+bool is_markup(std::string_view text) noexcept {
+  return (text.starts_with("<|") && text.ends_with("|>")) ||
+         (text.starts_with("<｜") && text.ends_with("｜>"));
+}
+
 ByteTrie trie_of_reversed(const Vocab& vocab, const std::vector<Token>& ids) {
   std::vector<std::string> reversed;
   reversed.reserve(ids.size());
@@ -162,7 +169,8 @@ std::vector<Fragment> SpecialFinder::split(std::string_view text) const {
 SpecialSplitter::SpecialSplitter(const Vocab& vocab) {
   std::vector<Token> user_defined;
   for (const Token id : vocab.partition_ids) {
-    if (!vocab.has(id, token_control | token_unknown)) user_defined.push_back(id);
+    if (!vocab.has(id, token_control | token_unknown) && !is_markup(vocab.text(id)))
+      user_defined.push_back(id);
   }
   if (!vocab.partition_ids.empty()) all_.emplace(vocab, vocab.partition_ids);
   if (!user_defined.empty()) user_defined_.emplace(vocab, user_defined);

@@ -55,8 +55,8 @@ class SpecialFinder {
   std::vector<std::int32_t> longest_;  // [node] rank of the longest special that its text ends in, or -1
 };
 
-// User-defined tokens are always cut out; control and unknown ones only when `parse_special`. Longer tokens
-// come first wherever they stand in the text, as in llama.cpp. Fragments are views into `text`, in order.
+// User-defined tokens are always cut out, but for a chat's markup; that, control and unknown ones only when
+// `parse_special`. Longer tokens come first wherever they stand in the text, as in llama.cpp. Fragments are views into `text`, in order.
 class SpecialSplitter {
  public:
   explicit SpecialSplitter(const Vocab& vocab);

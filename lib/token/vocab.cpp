@@ -43,7 +43,6 @@ constexpr std::string_view ending_tokens[] = {"<|eot_id|>",
                                               "<|flush|>",
                                               "<|calls|>",
                                               "<end_of_turn>",
-                                              "</s>",
                                               "<|endoftext|>",
                                               "<|eom_id|>",
                                               "<EOT>",
@@ -137,15 +136,15 @@ class VocabLoader {
       if (fim.ends) add_end(id);
     }
     for (const std::string_view spelling : ending_tokens) add_end(find_control({&spelling, 1}));
+    // In Gemma's vocabularies </s> is HTML.
+    if (const Token id = vocab_.index.find("</s>"); id >= 0 && vocab_.has(id, token_control)) add_end(id);
     add_end(vocab_.eos);
     add_end(vocab_.eot);
     add_end(vocab_.eom);
 
-    // In the harmony and solar-open forms <|end|> only closes one message of an answer; where there are tool
-    // responses, </s> is plain text.
+    // In the harmony and solar-open forms <|end|> only closes one message of an answer.
     const bool calls = ends_with_any({"<|call|>", "<|calls|>"});
     if (calls && ends_with_any({"<|return|>", "<|flush|>"})) remove_end("<|end|>");
-    if (ends_with_any({"<|tool_response>"})) remove_end("</s>");
     std::sort(vocab_.end_ids.begin(), vocab_.end_ids.end());
     return {};
   }

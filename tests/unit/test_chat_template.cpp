@@ -338,6 +338,9 @@ TEST(ChatTemplate, DefaultSystemPromptsAreReadOffTheTemplate) {
   EXPECT_EQ(prompt("{{ '<|system|>\nTwo\nlines\n' }}{{ '<|user|>\n' + message['content'] + '\n' }}"
                    "{{ '<|assistant|>\n' + message['content'] + eos_token }}"),
             "Two\nlines");
+  EXPECT_EQ(
+      prompt("{{ '<|im_start|>system\\nWrite <think>s</think> first.<|im_end|>\\n<|im_start|>user\\n' }}"),
+      "Write <think>s</think> first.");
   EXPECT_EQ(prompt("{{ '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}"), "");
   EXPECT_EQ(prompt("{{ '<|im_start|>system\\nTools: ' }}{{ tools }}{{ '<|im_end|>\\n' }}"), "");
   EXPECT_EQ(prompt("{%- set default_system_message = 'Don\\'t\\npanic' %}{{'[SYSTEM_PROMPT]'}}[/INST]"),

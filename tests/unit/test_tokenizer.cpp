@@ -155,6 +155,23 @@ TEST(Specials, ControlTokensOnlyWhenAskedUserDefinedAlways) {
   EXPECT_EQ(t.decode({1, 6, 7}), "hi<s>!");
 }
 
+// As old files have it.
+TEST(Specials, MarkupThatIsUserDefinedOnlyWhenAsked) {
+  const LoadedTokenizer t(spm({{"<", 0, normal},
+                               {"|", 0, normal},
+                               {"E", 0, normal},
+                               {">", 0, normal},
+                               {"<|E|>", 0, user_defined},
+                               {"<｜E｜>", 0, user_defined},
+                               {"｜", 0, normal}})
+                              .add("tokenizer.ggml.add_space_prefix", false));
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t.encode("<|E|>"), (Tokens{3, 4, 5, 4, 6}));
+  EXPECT_EQ(t.encode("<｜E｜>"), (Tokens{3, 9, 5, 9, 6}));
+  EXPECT_EQ(t.encode("<|E|><｜E｜>", RUNNEL_PARSE_SPECIAL), (Tokens{7, 8}));
+  EXPECT_EQ(t.decode({7}), "<|E|>");
+}
+
 // A chat's text: what the user typed is never a special token, and tokens may span the borders of pieces.
 TEST(Specials, OnlyInTheMarkupOfPieces) {
   const LoadedTokenizer t(
@@ -255,6 +272,18 @@ TEST(Specials, EndsOfGeneration) {
   ASSERT_TRUE(harmony) << harmony.error().message;
   EXPECT_TRUE(harmony->ends_generation(3) && harmony->ends_generation(4));
   EXPECT_FALSE(harmony->ends_generation(5));
+
+  for (const auto type : {normal, user_defined, control}) {  // </s>, which is HTML in Gemma's vocabularies
+    const LoadedTokenizer html(vocabulary("llama", {"<unk>", "<bos>", "<eos>", "<s>", "</s>"},
+                                          {unknown, control, control, normal, type})
+                                   .add_array("tokenizer.ggml.scores", std::vector<float>(5))
+                                   .add("tokenizer.ggml.bos_token_id", std::uint32_t{1})
+                                   .add("tokenizer.ggml.eos_token_id", std::uint32_t{2}));
+    ASSERT_TRUE(html) << html.error().message;
+    EXPECT_TRUE(html->ends_generation(2));
+    EXPECT_EQ(html->ends_generation(4), type == control);
+    EXPECT_EQ(html->is_special(4), type == control);
+  }
 }
 
 // ---- byte-level BPE

@@ -274,7 +274,8 @@ RUNNEL_API const float* runnel_session_logits(const runnel_session* session);
  * number: weights are damaged. */
 RUNNEL_API runnel_status runnel_session_sample(runnel_session* session, int32_t* token);
 
-/* A piece of generated text: whole UTF-8 characters, never half of one. A result other than 0 ends the
+/* A piece of generated text: whole UTF-8 characters, never half of one. One that is not whole after n_tokens
+ * comes with what is generated next, before anything else is read. A result other than 0 ends the
  * generation (RUNNEL_OK, with RUNNEL_FINISH_STOPPED). `token` is the last token that went into the piece. */
 typedef int (*runnel_text_fn)(void* user, const char* text, size_t n_bytes, int32_t token);
 
