@@ -215,12 +215,20 @@ bool KvCache::rewind(std::int64_t position) {
   }
   if (position < oldest()) return false;
   oldest_ = oldest();
-  // A layer with a short ring of its own may have nothing left from before `position`: it then sees what
-  // comes.
-  for (LayerSlots& layer : layers_)
-    layer.oldest = std::min(std::max(layer.oldest, position_ - layer.ring), position);
+  for (LayerSlots& layer : layers_) layer.oldest = std::min(oldest_in(layer), position);
   position_ = position;
   return true;
+}
+
+std::int64_t KvCache::oldest_in(const LayerSlots& layer) const {
+  return std::max(layer.oldest, position_ - layer.ring);
+}
+
+bool KvCache::has_seen(std::int64_t position) const {
+  const std::int64_t seen_from = std::max(window_begin(position), oldest());
+  return std::all_of(layers_.begin(), layers_.end(), [&](const LayerSlots& layer) {
+    return position <= size_.n_prefix || oldest_in(layer) <= std::max(seen_from, position - layer.native + 1);
+  });
 }
 
 std::int64_t KvCache::n_free() const {

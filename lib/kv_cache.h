@@ -101,8 +101,12 @@ class KvCache {
   void evict(std::int64_t position);
 
   // Forgets the tokens from `position` on, so that it is the next one again. What is older than oldest()
-  // stays lost: for such a position behind the prefix nothing is done, and false returned.
+  // stays lost: for such a position behind the prefix nothing is done, and false returned. Layers with a
+  // short ring of their own may have lost more, and then see less: has_seen() tells before.
   bool rewind(std::int64_t position);
+  // Whether each layer still has all tokens of the window that the one at `position` is to see in it, but for
+  // those before oldest().
+  bool has_seen(std::int64_t position) const;
   std::int64_t oldest() const;  // position of the oldest token of the window whose keys are still there
 
   // First position of the window of a query, and the query's own cache position.
@@ -187,6 +191,8 @@ class KvCache {
     Store prefix_keys, prefix_values, ring_keys, ring_values;
   };
 
+  // Window positions before this are not there any more.
+  std::int64_t oldest_in(const LayerSlots& layer) const;
   // Where a token of the window lies, whether it is still there or not.
   std::int64_t ring_slot(const LayerSlots& layer, std::int64_t position) const {
     return (position - size_.n_prefix) % layer.ring;

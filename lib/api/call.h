@@ -126,7 +126,8 @@ inline std::string_view view(const char* text, size_t n_bytes) {
 }
 
 // False stops the work; empty where nobody watches.
-inline std::function<bool(double)> watcher(runnel_progress_fn on_progress, void* user) {
+using Watcher = std::function<bool(double)>;
+inline Watcher watcher(runnel_progress_fn on_progress, void* user) {
   if (!on_progress) return {};
   return [=](double fraction) { return on_progress(user, fraction) == 0; };
 }

@@ -7,13 +7,18 @@ using namespace runnel;
 
 namespace {
 
-Result<Synthesis> synthesis_of(const char* shape, const char* type, uint64_t seed,
-                               runnel_progress_fn on_progress, void* user) {
+Result<Synthesis> synthesis_of(const char* shape, const char* type, uint64_t seed, Watcher watcher) {
   RUNNEL_REQUIRE(shape);
   RUNNEL_REQUIRE(type);
   RUNNEL_ASSIGN(Synthesis synthesis, find_synthesis(shape, type, seed));
-  synthesis.on_progress = watcher(on_progress, user);
+  synthesis.on_progress = std::move(watcher);
   return synthesis;
+}
+
+// Of a piece of work that is one of two.
+Watcher half(const Watcher& whole, double begin) {
+  if (!whole) return {};
+  return [=](double fraction) { return whole(begin + fraction / 2); };
 }
 
 }  // namespace
@@ -25,10 +30,12 @@ runnel_status runnel_model_synthetic(const char* shape, const char* type, uint64
                                      runnel_model** out) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE_OUT(out);
-    RUNNEL_ASSIGN(const auto synthesis, synthesis_of(shape, type, seed, on_progress, user));
     const Settings settings = settings_of(config);
+    const Watcher whole = watcher(on_progress, user);
+    RUNNEL_ASSIGN(const auto synthesis,
+                  synthesis_of(shape, type, seed, settings.int8 ? half(whole, 0) : whole));
     RUNNEL_ASSIGN(auto made, make_synthetic(synthesis, settings));
-    RUNNEL_ASSIGN(auto model, packed_if_asked(std::move(made), settings, watcher(on_progress, user)));
+    RUNNEL_ASSIGN(auto model, packed_if_asked(std::move(made), settings, half(whole, 0.5)));
     *out = new runnel_model{std::move(model)};
     return {};
   });
@@ -38,7 +45,7 @@ runnel_status runnel_synthesize(const char* shape, const char* type, uint64_t se
                                 const runnel_config* config, runnel_progress_fn on_progress, void* user) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(path);
-    RUNNEL_ASSIGN(const auto synthesis, synthesis_of(shape, type, seed, on_progress, user));
+    RUNNEL_ASSIGN(const auto synthesis, synthesis_of(shape, type, seed, watcher(on_progress, user)));
     return write_synthetic(synthesis, path, settings_of(config));
   });
 }

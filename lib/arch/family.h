@@ -23,7 +23,7 @@ struct Family {
   Activation activation = Activation::silu;
   Ffn ffn = Ffn::gated;
   WindowPattern window = WindowPattern::none;
-  int default_window = 0;        // where the file does not say
+  int default_window = 0;  // where the file does not say
   // What each model of the family has; a file without it is damaged, and others may not have it.
   bool embedding_norm = false;  // after the embedding
   bool head_norms = false;      // of each head's query and key

@@ -221,7 +221,7 @@ Result<runnel_finish> Chat::again(std::int64_t n_tokens, runnel_text_fn on_text,
   const std::int64_t needed = std::max(last.begin, last.answer - session_->cache().size().window);
   if (session_->held_from() > std::max(needed, session_->n_prefix()))
     return error(RUNNEL_BAD_ARGUMENT, "the question of the last answer has left the window; ask it again");
-  RUNNEL_TRY(session_->rewind(last.answer));
+  RUNNEL_TRY(go_back(last.answer));
   transcript_.drop_answer();
   return answer(n_tokens, on_text, user);
 }
@@ -233,12 +233,26 @@ Result<void> Chat::undo() {
   return drop_last();
 }
 
+// Where what is still seen has to be read again for that, a stop leaves an empty conversation.
+Result<void> Chat::go_back(std::int64_t position) {
+  Result<void> done = session_->rewind(position);
+  if (!done) RUNNEL_TRY(forget_all());
+  return done;
+}
+
+Result<void> Chat::forget_all() {
+  exchanges_.clear();
+  transcript_.clear();
+  answer_ = Answer::none;
+  return session_->rewind(n_opening_read());
+}
+
 // Back to the end of the exchange before, or, where that has left the window, to the opening.
 Result<void> Chat::drop_last() {
   const Exchange last = exchanges_.back();
   exchanges_.pop_back();
   answer_ = last.before;
-  if (answer_ != Answer::none && last.start >= session_->held_from()) return session_->rewind(last.start);
+  if (answer_ != Answer::none && last.start > session_->held_from()) return go_back(last.start);
   exchanges_.clear();
   answer_ = Answer::none;
   return session_->rewind(n_opening_read());
@@ -252,7 +266,7 @@ Result<void> Chat::pin(std::string_view text) {
   std::string system = system_prompt();
   if (!system.empty()) system += '\n';
   system += text;
-  if (answer_ == Answer::none) return start(system);
+  if (answer_ == Answer::none) return open_with(std::move(system));
 
   RUNNEL_ASSIGN(Part part, first_part(system, "a"));  // any message shows where the opening ends
   part.tokens.resize(part.n_lead);
@@ -282,12 +296,18 @@ Result<void> Chat::pin(std::string_view text) {
   } else {
     exchanges_.front().before = Answer::none;
   }
-  if (Result<void> fed = read(part.tokens); !fed) {
-    exchanges_.clear();
-    answer_ = Answer::none;
-    RUNNEL_TRY(session_->rewind(0));
-    return fed;
-  }
+  Result<void> fed = read(part.tokens);
+  if (!fed) RUNNEL_TRY(forget_all());
+  return fed;
+}
+
+// Nothing that was said is seen.
+Result<void> Chat::open_with(std::string system) {
+  RUNNEL_ASSIGN(const std::vector<Token> opening, encode(template_.opening(system), TextStart::bos));
+  RUNNEL_TRY(session_->restart(n_prefix(opening.size())));
+  system_ = std::move(system);
+  n_opening_ = 0;
+  opens_user_ = true;
   return {};
 }
 
@@ -306,25 +326,18 @@ Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text,
       if (session_->stats().generated_tokens == before) answer_ = stood;  // no token of another came
       return finish;
     }
-    if (*finish == RUNNEL_FINISH_END) RUNNEL_TRY(read_end());
+    if (*finish == RUNNEL_FINISH_END) {
+      session_->read_end_token();
+      answer_ = Answer::ended;
+    }
     if (!exchanges_.empty()) exchanges_.back().answer = -1;  // from here on the model answers itself
     Recording recording{&transcript_, on_text, user};
     const int refused = Recording::piece(&recording, "\n", 1, session_->token(session_->position() - 1));
     if (refused || session_->is_stopping()) return RUNNEL_FINISH_STOPPED;
     if (n_tokens < 0) continue;
-    n_left -= session_->stats().generated_tokens - before + (*finish == RUNNEL_FINISH_END ? 1 : 0);
+    n_left -= session_->stats().generated_tokens - before;
     if (n_left == 0) return RUNNEL_FINISH_LENGTH;
   }
-}
-
-// The token that ended the turn. One token is read whole, also when a stop comes.
-Result<void> Chat::read_end() {
-  const Token end = session_->last_end_token();
-  if (Result<void> fed = session_->feed({&end, 1}, nullptr, nullptr);
-      !fed && fed.error().status != RUNNEL_STOPPED)
-    return fed;
-  answer_ = Answer::ended;
-  return {};
 }
 
 // Reads what comes before the first message, from where the model goes on without one.

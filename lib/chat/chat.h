@@ -72,9 +72,11 @@ class Chat {
   Result<void> read(std::span<const Token> tokens);
   Result<void> ask(std::string_view text);
   Result<void> hear(std::span<const Token> tokens, std::string_view text);
+  Result<void> go_back(std::int64_t position);
+  Result<void> forget_all();
   Result<void> drop_last();
+  Result<void> open_with(std::string system);
   Result<void> begin_alone();
-  Result<void> read_end();
   Result<runnel_finish> answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
   Result<void> read_state(SavedFieldReader& in, std::int64_t n_read);
   Result<void> read_messages(SavedFieldReader& in);

@@ -1,8 +1,8 @@
 // A new file that appears under its name only when it is complete: written next to the target as
-// NAME.partial-0, flushed to the disk, then renamed over it, the folder flushed too. Without commit() nothing remains of it. A
-// process that is killed while it writes leaves its partial file, which the next writer of that name takes
-// away; the lock that writers hold tells it from one that is still written. So there are never more of them
-// than writers at work at once, and one.
+// NAME.partial-0, flushed to the disk, then renamed over it, the folder flushed too. Without commit() nothing
+// remains of it. A process that is killed while it writes leaves its partial file, which the next writer of
+// that name takes away; the lock that writers hold tells it from one that is still written. So there are
+// never more of them than writers at work at once, and one.
 #pragma once
 #include <sys/types.h>
 

@@ -18,8 +18,6 @@ std::int64_t us_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
 }
 
-Error stopped() { return error(RUNNEL_STOPPED, "stopped on request"); }
-
 }  // namespace
 
 Result<CacheSize> cache_size(const Model& model, const Settings& settings) {
@@ -73,8 +71,13 @@ Session::Session(std::shared_ptr<const Model> model, const Settings& settings, c
       stop_text_(settings.stop),
       // As the longest ring of the cache, so that a rewind finds ids for all the keys that are left.
       history_(size.n_prefix + size.ring_slots(size.window), size.n_prefix) {
-  if (!model_->can_stream()) reread_batch_.resize(static_cast<std::size_t>(size.batch));
+  bool keeps_all = model_->can_stream();
+  for (std::size_t l = 0; l < model_->shape().n_layer; ++l)
+    keeps_all = keeps_all && cache_.sees_whole_window(l, size.n_prefix + size.window);
+  if (!keeps_all) reread_batch_.resize(static_cast<std::size_t>(size.batch));
 }
+
+Error Session::stopped() { return error(RUNNEL_STOPPED, "stopped on request"); }
 
 std::int64_t Session::scratch_bytes() const {
   return Forward::n_bytes(*model_, kernels_, cache_.size(), forward_.n_threads());
@@ -133,7 +136,9 @@ Result<void> Session::set(std::string_view name, std::string_view value) {
   std::vector<std::string> stops = changed.stop;
   RUNNEL_TRY(sampler_.configure(changed));
   resize_team(thread_count(changed));
+  const bool counts_more = changed.penalty_window > settings_.penalty_window;
   settings_ = std::move(changed);
+  if (counts_more) recall();
   stop_text_.set_stops(std::move(stops));
   return {};
 }
@@ -193,14 +198,19 @@ Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_lo
       stats_.fed_us += us_since(start);
     }
     tokens = tokens.subspan(n);
-    if (goes_on && progress_.call &&
-        progress_.call(progress_.user, 1.0 - static_cast<double>(tokens.size()) / n_all) != 0)
-      stop();  // the next batch, or what is generated then
-    if (goes_on) continue;
+    if (goes_on) {
+      tell_progress(1.0 - static_cast<double>(tokens.size()) / n_all);
+      continue;
+    }
     if (!last_logits_ && n_read_ > before) last_logits_ = forward_.last_logits(team_);  // to go on from
     return stopped();
   }
   return {};
+}
+
+// A stop is one of the next batch, or of what is generated then.
+void Session::tell_progress(double fraction) {
+  if (progress_.call && progress_.call(progress_.user, fraction) != 0) stop();
 }
 
 bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
@@ -285,6 +295,13 @@ Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on
     if (const auto ended = emit(token, on_text, user)) return *ended;
   }
   return finish(RUNNEL_FINISH_LENGTH, on_text, user);
+}
+
+void Session::read_end_token() {
+  const Clock::time_point start = Clock::now();
+  read_one(end_token_);
+  ++stats_.generated_tokens;
+  stats_.generated_us += us_since(start);
 }
 
 // Gives the text that has become certain with this token: whole characters that cannot be the start of a stop

@@ -57,6 +57,8 @@ class Session {
   Result<Token> sample();
   static Result<void> check_count(std::int64_t n_tokens);  // of a generation
   Result<runnel_finish> generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
+  // Reads the token that ended the last generate(), as one more that is generated.
+  void read_end_token();
 
   void set_observer(std::unique_ptr<Observer> observer);  // null: none
   // See runnel_session_on_progress.
@@ -76,10 +78,8 @@ class Session {
   bool evicts_turns() const;
 
   const float* logits() const { return last_logits_; }  // null before the first token
-  Token last_end_token() const { return end_token_; }   // of the last generate(); -1: something else ended it
 
-  // See runnel_session_rewind. The sampler's history becomes what is then seen; its random numbers go on. No
-  // stop() leaves it halfway.
+  // See runnel_session_rewind. The sampler's history becomes what is then seen; its random numbers go on.
   Result<void> rewind(std::int64_t position);
   std::int64_t position() const { return n_read_; }  // tokens read since the start or the last reset
   std::int64_t n_prefix() const { return cache_.size().n_prefix; }
@@ -131,14 +131,17 @@ class Session {
   Result<void> read_saved_sampler(const SavedFile& file, Saved& saved) const;
 
   void clear(std::int64_t n_prefix);
+  static Error stopped();
   void resize_team(std::size_t n_threads);
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
   // False where on_logits wants no more or a stop came. The batch is read all the same, unless the stop came
   // in the middle of several tokens: then all is as it was.
   bool read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits, void* user);
+  void tell_progress(double fraction);  // and stops, where nobody wants more
   void read_one(Token token);
   void remember(std::span<const Token> tokens);
   void take_back(std::int64_t position);
+  Result<void> read_again(std::int64_t to);
   void recall();
   template <class Take>
   void give_visible(Take&& take) const;  // what the model sees, token by token
@@ -166,7 +169,7 @@ class Session {
   TokenHistory history_;
   TurnMarks turns_;
   bool is_chat_ = false;
-  std::vector<Token> reread_batch_;  // learned positions only
+  std::vector<Token> reread_batch_;  // where something may have to be read again
   const float* last_logits_ = nullptr;
   std::int64_t n_read_ = 0;
   bool is_giving_logits_ = false;  // to a callback, of tokens that the cache has already

@@ -54,9 +54,31 @@ Result<void> Session::rewind(std::int64_t position) {
   utf8_.clear();
   // The token in front is read again, for its logits, unless it has left.
   const std::int64_t again = position > 0 && is_held(position - 1) ? position - 1 : position;
+  if (!cache_.has_seen(again)) return read_again(position);
   const Token token = history_.at(again);
   take_back(again);
   if (again < position) read_one(token);
+  return {};
+}
+
+// Reads all again that is seen when `to` is the next position: layers with a window of their own have lost of
+// it what only later tokens did not need. What stopped the work before does not stop this.
+Result<void> Session::read_again(std::int64_t to) {
+  const std::int64_t from = std::max(cache_.window_begin(to - 1), cache_.oldest());
+  begin_call();
+  cache_.rewind(from);
+  cache_.evict(from);
+  n_read_ = from;
+  last_logits_ = nullptr;
+  recall();
+  while (n_read_ < to) {
+    const auto n = static_cast<std::size_t>(std::min(cache_.size().batch, to - n_read_));
+    for (std::size_t i = 0; i < n; ++i) reread_batch_[i] = token(n_read_ + static_cast<std::int64_t>(i));
+    const bool goes_on = read_batch(std::span(reread_batch_).first(n), true, nullptr, nullptr);
+    if (!goes_on && n_read_ < to) return stopped();
+    stats_.reread_tokens += static_cast<std::int64_t>(n);
+    tell_progress(static_cast<double>(n_read_ - from) / static_cast<double>(to - from));
+  }
   return {};
 }
 

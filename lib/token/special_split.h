@@ -56,7 +56,8 @@ class SpecialFinder {
 };
 
 // User-defined tokens are always cut out, but for a chat's markup; that, control and unknown ones only when
-// `parse_special`. Longer tokens come first wherever they stand in the text, as in llama.cpp. Fragments are views into `text`, in order.
+// `parse_special`. Longer tokens come first wherever they stand in the text, as in llama.cpp. Fragments are
+// views into `text`, in order.
 class SpecialSplitter {
  public:
   explicit SpecialSplitter(const Vocab& vocab);

@@ -2,8 +2,8 @@
 // cut into words, each of which is covered from the left with the longest tokens there are, or else becomes
 // the unknown token. So do longer words than models are trained with (transformers,
 // max_input_chars_per_word). In GGUF a word's first token starts with U+2581, where BERT's own list marks the
-// others with ##. As in llama.cpp marks of every kind go (BERT: those of kind Mn), and so does all but the first
-// character of a decomposition: Hangul's vowels, some of Indic scripts.
+// others with ##. As in llama.cpp marks of every kind go (BERT: those of kind Mn), and so does all but the
+// first character of a decomposition: Hangul's vowels, some of Indic scripts.
 #include <algorithm>
 
 #include "lib/token/tokenizer.h"

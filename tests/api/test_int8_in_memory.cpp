@@ -2,6 +2,7 @@
 // the packed model is the one that the same file gives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -44,6 +45,22 @@ TEST(Int8InMemory, synthetic_models_are_those_of_their_files) {
     require(runnel_synthesize("stories260k", type, 1, path.c_str(), nullptr, nullptr, nullptr));
     EXPECT_TRUE(some_logits(m) == some_logits(open_model(path, int8).get())) << type;
   }
+}
+
+// One share of the whole: making and packing are its halves.
+TEST(Int8InMemory, progress_of_synthetic_models_goes_forward) {
+  std::vector<double> shares;
+  const auto note = [](void* to, double share) {
+    static_cast<std::vector<double>*>(to)->push_back(share);
+    return 0;
+  };
+  runnel_model* m = nullptr;
+  require(runnel_model_synthetic("stories260k", "f16", 1, config(int8).get(), note, &shares, &m));
+  runnel_model_close(m);
+  ASSERT_GT(shares.size(), 2u);
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+  EXPECT_LT(shares.front(), 0.5);
+  EXPECT_EQ(shares.back(), 1.0);
 }
 
 }  // namespace

@@ -60,6 +60,10 @@ void for_each_case(F check) {
     check(AttentionCase{1, 33, dim});
     check(AttentionCase{8, 17, dim});
   }
+  // Queries that share a key by twos, threes and more, with so many keys and numbers that tiles are whole.
+  for (const std::size_t n_q : Sizes{2, 3, 9, 12, 14, 16}) {
+    for (const std::size_t dim : Sizes{80, 131, 144}) check(AttentionCase{n_q, 14, dim});
+  }
   check(AttentionCase{8, 70, 80});
   check(AttentionCase{36, 257, 64});
 }

@@ -152,8 +152,9 @@ void check_pack(Fn fn, Report& report) {
   }
   for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
-    Weights<Format> weights(17, 200);  // spoils its group, and no other
+    Weights<Format> weights(17, 200);  // spoils its group, and no other: a whole one, and the part at the end
     for (auto& w : weights.w) w = Format::make(random.number());
+    weights.w[5 * weights.stride + 7] = Format::make(bad);
     weights.w[3 * weights.stride + 130] = Format::make(bad);
     weights.check(fn, "not finite", report);
   }

@@ -253,6 +253,76 @@ TEST(ChatTurns, undo_is_as_if_it_had_not_been_said) {
     }
 }
 
+constexpr SynthShape tiny_windowed() {
+  SynthShape shape = tiny("gemma2", 2);
+  shape.post_norms = true;
+  shape.sliding_window = 20;
+  return shape;
+}
+constexpr SynthShape windowed = tiny_windowed();
+
+// Layers with a window of their own have lost what a long message did not need.
+TEST(ChatTurns, undo_of_what_is_longer_than_a_native_window) {
+  const auto model = synthetic(windowed);
+  Settings settings = greedy(2000);
+  settings.chat_template = "chatml";
+  settings.cache = CacheType::f32;
+  settings.batch = 16;
+  std::vector<std::vector<float>> logits;
+  for (const bool detour : {false, true}) {
+    Talk talk(model, settings, system_prompt);
+    talk.say(script[0], 20);
+    if (detour) {
+      talk.say(script[8], 20);
+      talk.undo();
+      EXPECT_GT(talk.session->stats().reread_tokens, 60);
+    }
+    talk.say(script[1], 20);
+    EXPECT_EQ(talk.n_whole(), 2) << talk.seen;
+    logits.emplace_back(talk.session->logits(), talk.session->logits() + windowed.n_vocab);
+  }
+  EXPECT_LT(nmse(logits[1].data(), logits[0].data(), windowed.n_vocab), 1e-9);
+}
+
+TEST(ChatTurns, undo_that_is_stopped_leaves_an_empty_conversation) {
+  Settings settings = greedy(2000);
+  settings.chat_template = "chatml";
+  settings.batch = 16;
+  Talk talk(synthetic(windowed), settings, system_prompt);
+  talk.say(script[0], 20);
+  talk.say(script[8], 20);
+  talk.session->set_progress([](void*, double) { return 1; }, nullptr);
+  const Result<void> stopped = talk.chat.undo();
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().status, RUNNEL_STOPPED);
+  talk.session->set_progress(nullptr, nullptr);
+  EXPECT_TRUE(talk.chat.transcript().messages().empty());
+  EXPECT_FALSE(talk.chat.undo());
+  EXPECT_TRUE(talk.chat.say("Hi", 3, nullptr, nullptr));
+}
+
+// What is taken back begins with the oldest token that is held: the one before, which would give the logits,
+// has left.
+TEST(ChatTurns, undo_back_to_where_the_window_begins) {
+  const auto model = open_file(demo_model());
+  int n_at_oldest = 0;
+  for (int n_answer = 20; n_answer < 60; ++n_answer) {
+    Settings settings = greedy(60);
+    settings.evict = Evict::token;
+    settings.batch = 1;
+    settings.ignore_eos = true;
+    Talk talk(model, settings, "");
+    talk.say(script[0], 10);
+    const std::int64_t start = talk.session->position();
+    talk.say(script[1], n_answer);
+    n_at_oldest += talk.session->held_from() == start ? 1 : 0;
+    ASSERT_TRUE(talk.chat.undo());
+    EXPECT_TRUE(talk.session->logits()) << n_answer;
+    EXPECT_TRUE(talk.chat.go_on(3, nullptr, nullptr)) << n_answer;
+  }
+  EXPECT_EQ(n_at_oldest, 1);
+}
+
 TEST(ChatTurns, undo_and_again_after_eviction) {
   Talk talk(open_file(demo_model()), greedy(96), system_prompt);
   for (int round = 0; round < 20; ++round) {
@@ -292,6 +362,37 @@ TEST(ChatTurns, pin_keeps_the_conversation) {
   EXPECT_FALSE(talk.chat.pin(""));
   EXPECT_FALSE(talk.chat.start(std::string(2000, 'x')));
   EXPECT_EQ(talk.session->visible(), before);
+}
+
+// With nothing left in the window the messages that were said stay, and statistics go on.
+TEST(ChatTurns, pin_after_all_was_taken_back) {
+  Talk talk(open_file(demo_model()), greedy(96), system_prompt);
+  for (const char* line : script) talk.say(line, 8);
+  while (talk.chat.undo()) {
+  }
+  const auto fed = talk.session->stats().fed_tokens;
+  const std::size_t n_messages = talk.chat.transcript().messages().size();
+  ASSERT_GT(n_messages, 0u);
+  talk.pin("My name is Ann.");
+  EXPECT_EQ(talk.session->stats().fed_tokens, fed);
+  EXPECT_EQ(talk.chat.transcript().messages().size(), n_messages);
+  talk.say(script[0], 8);
+  EXPECT_EQ(talk.n_whole(), 1) << talk.seen;
+}
+
+// The ends of turns are generated: nobody hears of progress, and nothing counts as fed.
+TEST(ChatTurns, going_on_feeds_nothing) {
+  Talk talk(open_file(demo_model()), greedy(300), system_prompt);
+  talk.say(script[0], -1);
+  int n_calls = 0;
+  talk.session->set_progress([](void* calls, double) { return ++*static_cast<int*>(calls), 0; }, &n_calls);
+  const Session::Stats before = talk.session->stats();
+  const std::int64_t position = talk.session->position();
+  ASSERT_TRUE(talk.chat.go_on(100, nullptr, nullptr));
+  EXPECT_EQ(n_calls, 0);
+  EXPECT_EQ(talk.session->stats().fed_tokens, before.fed_tokens);
+  EXPECT_EQ(talk.session->stats().generated_tokens, before.generated_tokens + 100);
+  EXPECT_EQ(talk.session->position(), position + 100);
 }
 
 // A line break in front of the end of an answer, which the model has written itself, stands there once.

@@ -8,6 +8,7 @@
 #include "lib/session/session.h"
 #include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
+#include "tests/support/append.h"
 #include "tests/support/numbers.h"
 
 namespace runnel {
@@ -213,17 +214,61 @@ TEST(Rewind, to_what_is_held) {
 INSTANTIATE_TEST_SUITE_P(by, Turns, testing::Values(Evict::token, Evict::turn),
                          [](const auto& test) { return test.param == Evict::turn ? "turn" : "token"; });
 
-// Further back than a layer's own ring goes: that layer starts anew, with the token itself.
-TEST(Rewind, beyond_a_native_window) {
-  const auto model = synthetic(gemma2);
-  KvCache cache(*model, {2, 60, 4}, CacheType::f32);
-  cache.advance(100);
-  ASSERT_TRUE(cache.rewind(60));
-  for (std::size_t layer = 0; layer < model->shape().n_layer; ++layer) {
-    const Visible seen = cache.visible(layer, 60);
-    EXPECT_LE(seen.window_begin, 60) << layer;
-    EXPECT_EQ(seen.window_end, 61) << layer;
+// What a session sees, fed to a new one, and what both then make of the same tokens.
+double distance_from_new(Session& session, const std::shared_ptr<const Model>& model, std::int32_t window,
+                         std::int32_t batch, std::span<const Token> tokens) {
+  const auto other = open_session(model, Evict::token, window, batch);
+  EXPECT_TRUE(other->feed(session.visible(), nullptr, nullptr));
+  const std::size_t n_vocab = model->shape().n_vocab;
+  double worst = nmse(session.logits(), other->logits(), n_vocab);
+  for (const Token token : tokens) {
+    for (Session* each : {&session, other.get()}) EXPECT_TRUE(each->feed({&token, 1}, nullptr, nullptr));
+    worst = std::max(worst, nmse(session.logits(), other->logits(), n_vocab));
   }
+  return worst;
+}
+
+// Further back than a layer's own ring goes, all that is seen is read again.
+TEST(Rewind, beyond_a_native_window) {
+  constexpr std::int32_t window = 60, batch = 4;
+  const auto model = synthetic(gemma2);
+  const auto tokens = random_tokens(300, model->shape().n_vocab);
+  const auto later = std::span(tokens).last(10);
+  for (const std::size_t n_read : {50u, 200u}) {  // the window is not full, or is
+    for (const std::int64_t n_back : {1, 4, 5, 20, 40}) {
+      SCOPED_TRACE(std::to_string(n_back) + " back of " + std::to_string(n_read));
+      const auto session = open_session(model, Evict::token, window, batch);
+      ASSERT_TRUE(session->feed(std::span(tokens).first(n_read), nullptr, nullptr));
+      const auto position = static_cast<std::int64_t>(n_read) - n_back;
+      ASSERT_TRUE(session->rewind(position));
+      EXPECT_EQ(session->position(), position);
+      EXPECT_EQ(session->stats().reread_tokens > 0, n_back >= batch);  // and the last that is left
+      if (n_read < window || n_back >= batch) {
+        EXPECT_LT(distance_from_new(*session, model, window, batch, later), 1e-9);
+      }
+    }
+  }
+}
+
+// A stop leaves a shorter stream.
+TEST(Rewind, that_reads_again_can_be_stopped) {
+  constexpr std::int32_t window = 60, batch = 4;
+  const auto model = synthetic(gemma2);
+  const auto tokens = random_tokens(70, model->shape().n_vocab);
+  const auto session = open_session(model, Evict::token, window, batch);
+  ASSERT_TRUE(session->feed(std::span(tokens).first(60), nullptr, nullptr));
+  int n_calls = 0;
+  session->set_progress([](void* calls, double) { return ++*static_cast<int*>(calls) == 3 ? 1 : 0; },
+                        &n_calls);
+  const Result<void> stopped = session->rewind(40);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().status, RUNNEL_STOPPED);
+  EXPECT_EQ(n_calls, 3);
+  EXPECT_EQ(session->position(), 2 + 3 * batch);
+  EXPECT_EQ(session->visible(), std::vector<Token>(tokens.begin(), tokens.begin() + session->position()));
+  session->set_progress(nullptr, nullptr);
+  session->begin_call();
+  EXPECT_LT(distance_from_new(*session, model, window, batch, std::span(tokens).last(10)), 1e-9);
 }
 
 // A file tells what each layer holds behind the prefix of then, whatever is pinned where it is loaded.
@@ -260,6 +305,44 @@ TEST(Rewind, to_the_prefix_is_always_possible) {
   }
   pair.feed(std::span(tokens).subspan(100, 100));
   EXPECT_LT(pair.worst, 1e-9);
+}
+
+// A character of several tokens comes whole, in whatever steps they are generated; the vocabulary has bytes.
+TEST(Generate, gives_the_same_text_in_any_steps) {
+  const auto model = synthetic(gqa);
+  std::vector<std::string> texts;
+  for (const std::int64_t step : {300, 7, 1}) {
+    const auto session = open_session(model, Evict::token, 60, 16);
+    ASSERT_TRUE(session->set("ignore_eos", "true"));
+    ASSERT_TRUE(session->feed(random_tokens(5, gqa.n_vocab), nullptr, nullptr));
+    std::string& text = texts.emplace_back();
+    for (std::int64_t left = 300; left > 0; left -= step)
+      ASSERT_TRUE(session->generate(std::min(step, left), append, &text));
+  }
+  EXPECT_GT(std::count_if(texts[0].begin(), texts[0].end(), begins_character), texts[0].size() / 4);
+  EXPECT_LT(
+      texts[0].find_first_of("\xC3\xC4\xC5\xC6\xC7\xC8\xC9\xCA\xCB\xCC\xCD\xCE\xCF\xD0\xD1\xD2\xD3\xD4\xD5"),
+      texts[0].size());  // a character of two bytes, which can only be of two tokens
+  EXPECT_EQ(texts[1], texts[0]);
+  EXPECT_EQ(texts[2], texts[0]);
+}
+
+// A penalty that looks further back finds what is seen, whenever it is set.
+TEST(Penalties, of_a_longer_window_count_what_was_read_before) {
+  const auto model = synthetic(gqa);
+  const auto tokens = random_tokens(40, model->shape().n_vocab);
+  std::vector<std::vector<Token>> results;
+  for (const char* first : {"64", "2"}) {
+    const auto session = open_session(model, Evict::token, 60, 16);
+    ASSERT_TRUE(session->set("temperature", "0"));
+    ASSERT_TRUE(session->set("repetition_penalty", "5"));
+    ASSERT_TRUE(session->set("penalty_window", first));
+    ASSERT_TRUE(session->feed(tokens, nullptr, nullptr));
+    ASSERT_TRUE(session->set("penalty_window", "64"));
+    ASSERT_TRUE(session->generate(12, nullptr, nullptr));
+    results.push_back(session->visible());
+  }
+  EXPECT_EQ(results[0], results[1]);
 }
 
 // Greedy generation with a repetition penalty after a rewind is what it is without the detour.

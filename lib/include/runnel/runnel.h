@@ -237,7 +237,10 @@ RUNNEL_API runnel_status runnel_session_mark_turn(runnel_session* session);
  * prefix and for those the cache still holds, from RUNNEL_STAT_HELD_FROM on (else RUNNEL_BAD_ARGUMENT, and
  * nothing changes), which is up to "batch" - 1 tokens more than the window; the rest stays lost. The
  * sampler's penalties count what is then seen, its random numbers go on. The token before `position` is read
- * again for its logits; where it is not held there are none until the next feed. */
+ * again for its logits; where it is not held there are none until the next feed. Layers with a window of
+ * their own (RUNNEL_NATIVE_WINDOW) that is smaller than the session's keep no more than it and a "batch":
+ * where more tokens are taken back, all that is then seen is read again. A stop in the middle of that is
+ * RUNNEL_STOPPED, and the stream then ends where it was. */
 RUNNEL_API runnel_status runnel_session_rewind(runnel_session* session, int64_t position);
 
 /* The ids of the tokens that the model sees, in order: the prefix, then the window. Writes up to `capacity`
@@ -300,8 +303,8 @@ RUNNEL_API runnel_status runnel_session_on_progress(runnel_session* session, run
 
 /* Ends the running call of the session or its chat after the token at hand or, in a batch of several, after a
  * layer: that batch counts as not read. While it reads it returns RUNNEL_STOPPED, while it generates it
- * finishes with RUNNEL_FINISH_STOPPED. Safe from any thread and from signal handlers; without effect when
- * nothing runs. */
+ * finishes with RUNNEL_FINISH_STOPPED. (Not while a model with learned positions reads its window again.)
+ * Safe from any thread and from signal handlers; without effect when nothing runs. */
 RUNNEL_API void runnel_session_stop(runnel_session* session);
 
 typedef enum runnel_stat {
@@ -316,7 +319,8 @@ typedef enum runnel_stat {
   RUNNEL_STAT_FED_US,
   RUNNEL_STAT_GENERATED_TOKENS, /* generated, and the microseconds that took */
   RUNNEL_STAT_GENERATED_US,
-  RUNNEL_STAT_REREAD_TOKENS, /* read again because positions are learned (RUNNEL_CAN_STREAM is 0) */
+  RUNNEL_STAT_REREAD_TOKENS, /* read again: positions are learned (RUNNEL_CAN_STREAM is 0), or
+                                runnel_session_rewind says so */
   RUNNEL_STAT_UNSEEN,        /* tokens of the last feed (of what was said last) that it pushed out itself */
   RUNNEL_STAT_TURNS,         /* marked exchanges that the model sees from their beginning */
   RUNNEL_STAT_HELD_FROM      /* the oldest position behind the prefix that can be rewound to */
@@ -367,7 +371,8 @@ typedef void (*runnel_mass_fn)(void* user, int32_t layer, int32_t head, int64_t 
 /* Shows what the session computes from now on; both callbacks NULL: no more. Either may be NULL. They are
  * called one at a time, from any of the session's threads, while a feed or generate runs, and must not call
  * the session. A token's attention over more than a thousand others is then summed in another order, so that
- * the last bits of what comes out may differ from those of a session that nobody observes. */
+ * the last bits of what comes out may differ from those of a session that nobody observes. What is read again
+ * is shown again; positions that are learned are those in the cache. */
 RUNNEL_API runnel_status runnel_session_observe(runnel_session* session, runnel_rows_fn on_rows,
                                                 runnel_mass_fn on_mass, void* user);
 
@@ -416,12 +421,14 @@ RUNNEL_API runnel_status runnel_chat_say(runnel_chat* chat, const char* text, si
                                          int64_t n_tokens, runnel_text_fn on_text, void* user,
                                          runnel_finish* finish);
 
-/* Drops the last answer and generates another. RUNNEL_BAD_ARGUMENT when there is none, when its question has
- * left the window, or when runnel_chat_continue has gone on past its end. */
+/* Drops the last answer and generates another. May read again what is seen, as runnel_session_rewind does;
+ * when that is stopped the conversation is empty. RUNNEL_BAD_ARGUMENT when there is none, when its question
+ * has left the window, or when runnel_chat_continue has gone on past its end. */
 RUNNEL_API runnel_status runnel_chat_again(runnel_chat* chat, int64_t n_tokens, runnel_text_fn on_text,
                                            void* user, runnel_finish* finish);
 
-/* Takes back what was said last and its answer; the last exchange is then the one before. RUNNEL_BAD_ARGUMENT
+/* Takes back what was said last and its answer; the last exchange is then the one before. May read again what
+ * is seen, as runnel_session_rewind does; when that is stopped the conversation is empty. RUNNEL_BAD_ARGUMENT
  * when none is left in the window. */
 RUNNEL_API runnel_status runnel_chat_undo(runnel_chat* chat);
 
@@ -433,8 +440,9 @@ RUNNEL_API runnel_status runnel_chat_continue(runnel_chat* chat, int64_t n_token
 /* Who says something. */
 typedef enum runnel_speaker { RUNNEL_USER = 0, RUNNEL_MODEL = 1 } runnel_speaker;
 
-/* What was said, i from 0 for the newest; NULL past the oldest that is kept (the last 64 KiB of text and 1024
- * messages at least). Valid until the chat is next used. speaker and n_bytes may be NULL. */
+/* What was said, i from 0 for the newest; NULL past the oldest that is kept: of the last 1024 messages those
+ * that hold the last 64 KiB of text, at least. The oldest may have lost its beginning. Valid until the chat
+ * is next used. speaker and n_bytes may be NULL. */
 RUNNEL_API const char* runnel_chat_message(const runnel_chat* chat, size_t i, runnel_speaker* speaker,
                                            size_t* n_bytes);
 
