@@ -3,9 +3,10 @@
 in and their checks, and expects the check named with it to fail. Takes some seconds for each.
 
     tests/kernels/planted_faults.py [PART OF A NAME...]
+    tests/kernels/planted_faults.py --check    builds nothing: looks whether what each fault replaces is still there
 
 ARM rows run in an emulator (g++-aarch64-linux-gnu, qemu-user); those of x86 need a CPU that has them and are passed
-over where it has not. Exit status 1: a fault was not caught.
+over where it has not. Exit status 1: a fault was not caught, or cannot be planted.
 """
 import os
 import pathlib
@@ -27,13 +28,13 @@ ARM = {"neon": "", "dotprod": "-march=armv8.2-a+dotprod", "i8mm": "-march=armv8.
 
 # rows, file, what stands there, what is planted, the check that has to fail
 FAULTS = [
-    ("avx2 avxvnni avx512vnni", "simd/int8/matmul.h", "fmadd(dots, scale(t, p, v), y[t][p][v])",
+    ("avx2 avxvnni avx512vnni", "simd/int8/tile_product.h", "fmadd(dots, scale(t, p, v), y[t][p][v])",
      "dots * scale(t, p, v) + y[t][p][v]", "matmul_i8"),  # rounded twice
-    ("avx2 avx512vnni neon", "simd/int8/matmul.h", "begin / WideGroups::blocks)", "begin / WideGroups::blocks / 2)",
+    ("avx2 avx512vnni neon", "simd/int8/tile_product.h", "begin / WideGroups::blocks)", "begin / WideGroups::blocks / 2)",
      "matmul_i8"),  # scales of another group
-    ("avx2 avx512vnni dotprod", "simd/int8/matmul.h", "if (end_whole < end) add(end_whole, tile.last_steps());", "", "matmul_i8"),
-    ("avx2 avx512vnni i8mm", "simd/int8/matmul.h", "i < n_carried; ++i", "i + 1 < n_carried; ++i", "matmul_i8"),
-    ("avx512vnni neon", "simd/int8/matmul.h", "index % quant::i8_step_cols)", "0)", "matmul_i8"),  # another column
+    ("avx2 avx512vnni dotprod", "simd/int8/tile_product.h", "if (end_whole < end) add(end_whole, tile.last_steps());", "", "matmul_i8"),
+    ("avx2 avx512vnni i8mm", "simd/int8/tile_product.h", "i < n_carried; ++i", "i + 1 < n_carried; ++i", "matmul_i8"),
+    ("avx512vnni neon", "simd/int8/tile_product.h", "index % quant::i8_step_cols)", "0)", "matmul_i8"),  # another column
     ("avx2 avx512vnni", "simd/tiles.h", "std::copy_n(copy[t], n_rows,", "std::copy_n(copy[t], whole,", "matmul_i8"),
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "block.offset(t)", "0", "matmul_i8"),
@@ -74,8 +75,8 @@ FAULTS = [
     ("amx", "simd/int8/attention_amx.h", "_tile_loadd(7, q.from(n_whole * tile_rows),", "_tile_loadd(7, q.from(0),", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "(sums, n_whole > 0, p,", "(sums, false, p,", "mix_i8"),  # only what is left
     ("amx", "simd/int8/attention_amx.h", "_tile_loadd(6, p.from(step),", "_tile_loadd(6, p.from(first),", "mix_i8"),
-    ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (tile.is_first()) {", "if (true) {", "matmul_i8"),  # stretches
-    ("avx2 avx512vnni amx", "simd/int8/matmul.h", "if (!tile.is_last()) return;", "", "matmul_i8"),
+    ("avx2 avx512vnni amx", "simd/int8/tile_product.h", "if (tile.is_first()) {", "if (true) {", "matmul_i8"),  # stretches
+    ("avx2 avx512vnni amx", "simd/int8/tile_product.h", "if (!tile.is_last()) return;", "", "matmul_i8"),
     ("avx512vnni", "simd/tiles.h", "if (!is_whole && !is_first) {", "if (false) {", "matmul_i8"),
     ("avx2 avx512vnni zen4 dotprod", "simd/int8/matmul.h", "(y + i * panel_rows, y_stride, tile, n_tok,", "(y, y_stride, tile, n_tok,",
      "matmul_i8"),  # a few tokens
@@ -210,16 +211,30 @@ class Checks:
         return names if done.returncode in (0, 1) else [fault[4] for fault in FAULTS]
 
 
-def plant(root, file, old, new):
+def complaint(root, file, old):
+    """Why a fault cannot be planted; empty where it can."""
     path = root / file
-    text = path.read_text()
-    if text.count(old) != 1:
-        sys.exit(f"{file}: {old!r} is there {text.count(old)} times, not once: this list is out of date")
-    path.write_text(text.replace(old, new))
+    n_found = path.read_text().count(old) if path.exists() else 0
+    return "" if n_found == 1 else f"{file}: {old!r} is there {n_found} times, not once: this list is out of date"
+
+
+def plant(root, file, old, new):
+    if text := complaint(root, file, old):
+        sys.exit(text)
+    path = root / file
+    path.write_text(path.read_text().replace(old, new))
+
+
+def check_list():
+    complaints = [text for _, file, old, _, _ in FAULTS if (text := complaint(ROOT, file, old))]
+    print("\n".join(complaints) or f"{len(FAULTS)} faults can be planted")
+    return 1 if complaints else 0
 
 
 def main():
     wanted = sys.argv[1:]
+    if wanted == ["--check"]:
+        return check_list()
     missed, caught = 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
