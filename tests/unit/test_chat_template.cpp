@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "lib/chat/template.h"
 
@@ -35,13 +38,20 @@ struct Rendering {
   const char* with_system;  // "Be kind"
 };
 
-// As the makers of the models document their formats.
+// As the makers of the models document their formats. Where a form begins each answer with reasoning, their
+// templates leave that of earlier answers out, and runnel keeps it.
 const Rendering renderings[] = {
     {"chatml",
      "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYes?<|im_end|>\n"
      "<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n",
      "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
      "Yes?<|im_end|>\n<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n"},
+    {"chatml-think",
+     "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\nYes?<|im_end|>\n"
+     "<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n<think>\n",
+     "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+     "<|im_start|>assistant\n<think>\nYes?<|im_end|>\n"
+     "<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n<think>\n"},
     {"llama2", "[INST] Hi [/INST] Yes? </s><s>[INST] Why [/INST]",
      "[INST] <<SYS>>\nBe kind\n<</SYS>>\n\nHi [/INST] Yes? </s><s>[INST] Why [/INST]"},
     {"llama3",
@@ -54,6 +64,25 @@ const Rendering renderings[] = {
      "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|>"
      "<|start_header_id|>user<|end_header_id|>\n\nWhy<|eot_id|><|start_header_id|>assistant<|end_header_id|>"
      "\n\n"},
+    {"llama3.1",
+     "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"
+     "Today Date: 26 Jul 2024\n\n<|eot_id|>"
+     "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+     "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|>"
+     "<|start_header_id|>user<|end_header_id|>\n\nWhy<|eot_id|><|start_header_id|>assistant<|end_header_id|>"
+     "\n\n",
+     "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"
+     "Today Date: 26 Jul 2024\n\nBe kind<|eot_id|>"
+     "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+     "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|>"
+     "<|start_header_id|>user<|end_header_id|>\n\nWhy<|eot_id|><|start_header_id|>assistant<|end_header_id|>"
+     "\n\n"},
+    {"llama4",
+     "<|header_start|>user<|header_end|>\n\nHi<|eot|><|header_start|>assistant<|header_end|>\n\nYes?<|eot|>"
+     "<|header_start|>user<|header_end|>\n\nWhy<|eot|><|header_start|>assistant<|header_end|>\n\n",
+     "<|header_start|>system<|header_end|>\n\nBe kind<|eot|>"
+     "<|header_start|>user<|header_end|>\n\nHi<|eot|><|header_start|>assistant<|header_end|>\n\nYes?<|eot|>"
+     "<|header_start|>user<|header_end|>\n\nWhy<|eot|><|header_start|>assistant<|header_end|>\n\n"},
     {"mistral", "[INST] Hi [/INST]Yes?</s>[INST] Why [/INST]",
      "[INST] Be kind\n\nHi [/INST]Yes?</s>[INST] Why [/INST]"},
     {"mistral-v1", " [INST] Hi [/INST] Yes?</s> [INST] Why [/INST]",
@@ -74,15 +103,37 @@ const Rendering renderings[] = {
     {"phi3", "<|user|>\nHi<|end|>\n<|assistant|>\nYes?<|end|>\n<|user|>\nWhy<|end|>\n<|assistant|>\n",
      "<|system|>\nBe kind<|end|>\n<|user|>\nHi<|end|>\n<|assistant|>\nYes?<|end|>\n<|user|>\nWhy<|end|>\n"
      "<|assistant|>\n"},
+    {"phi4",
+     "<|im_start|>user<|im_sep|>Hi<|im_end|><|im_start|>assistant<|im_sep|>Yes?<|im_end|>"
+     "<|im_start|>user<|im_sep|>Why<|im_end|><|im_start|>assistant<|im_sep|>",
+     "<|im_start|>system<|im_sep|>Be kind<|im_end|>"
+     "<|im_start|>user<|im_sep|>Hi<|im_end|><|im_start|>assistant<|im_sep|>Yes?<|im_end|>"
+     "<|im_start|>user<|im_sep|>Why<|im_end|><|im_start|>assistant<|im_sep|>"},
+    {"phi4-mini", "<|user|>Hi<|end|><|assistant|>Yes?<|end|><|user|>Why<|end|><|assistant|>",
+     "<|system|>Be kind<|end|><|user|>Hi<|end|><|assistant|>Yes?<|end|><|user|>Why<|end|><|assistant|>"},
     {"runnel-demo", " <|user|>Hi<|end|><|assistant|>Yes?<|end|><|user|>Why<|end|><|assistant|>",
      " <|system|>Be kind<|end|><|user|>Hi<|end|><|assistant|>Yes?<|end|><|user|>Why<|end|><|assistant|>"},
     {"zephyr", "<|user|>\nHi</s>\n<|assistant|>\nYes?</s>\n<|user|>\nWhy</s>\n<|assistant|>\n",
      "<|system|>\nBe "
      "kind</s>\n<|user|>\nHi</s>\n<|assistant|>\nYes?</s>\n<|user|>\nWhy</s>\n<|assistant|>\n"},
+    {"tulu", "<|user|>\nHi\n<|assistant|>\nYes?</s>\n<|user|>\nWhy\n<|assistant|>\n",
+     "<|system|>\nBe kind\n<|user|>\nHi\n<|assistant|>\nYes?</s>\n<|user|>\nWhy\n<|assistant|>\n"},
     {"deepseek", "User: Hi\n\nAssistant: Yes?</s>User: Why\n\nAssistant:",
      "Be kind\n\nUser: Hi\n\nAssistant: Yes?</s>User: Why\n\nAssistant:"},
     {"deepseek-v3", "<｜User｜>Hi<｜Assistant｜>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜>",
      "Be kind<｜User｜>Hi<｜Assistant｜>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜>"},
+    {"deepseek-v3.1",
+     "<｜User｜>Hi<｜Assistant｜></think>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜></think>",
+     "Be kind<｜User｜>Hi<｜Assistant｜></think>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜></think>"},
+    {"deepseek-r1",
+     "<｜User｜>Hi<｜Assistant｜><think>\nYes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜><think>\n",
+     "Be kind<｜User｜>Hi<｜Assistant｜><think>\nYes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜><think>\n"},
+    {"deepseek-coder",
+     "You are an AI programming assistant, utilizing the Deepseek Coder model, developed by Deepseek Company, "
+     "and you only answer questions related to computer science. For politically sensitive questions, "
+     "security and privacy issues, and other non-computer science questions, you will refuse to answer\n"
+     "### Instruction:\nHi\n### Response:\nYes?\n<|EOT|>\n### Instruction:\nWhy\n### Response:\n",
+     "Be kind### Instruction:\nHi\n### Response:\nYes?\n<|EOT|>\n### Instruction:\nWhy\n### Response:\n"},
     {"mistral-v0.1", "[INST] Hi [/INST]Yes?</s> [INST] Why [/INST]",
      "[INST] Be kind\n\nHi [/INST]Yes?</s> [INST] Why [/INST]"},
     {"vicuna-v1.1",
@@ -92,6 +143,32 @@ const Rendering renderings[] = {
      "Be kind USER: Hi ASSISTANT: Yes?</s> USER: Why ASSISTANT:"},
     {"vicuna", "USER: Hi\nASSISTANT: Yes?</s>\nUSER: Why\nASSISTANT:",
      "Be kind\n\nUSER: Hi\nASSISTANT: Yes?</s>\nUSER: Why\nASSISTANT:"},
+    {"vicuna-orca", "USER: Hi\nASSISTANT: Yes?</s>\nUSER: Why\nASSISTANT:",
+     "SYSTEM: Be kind\nUSER: Hi\nASSISTANT: Yes?</s>\nUSER: Why\nASSISTANT:"},
+    {"openchat",
+     "GPT4 Correct User: Hi<|end_of_turn|>GPT4 Correct Assistant: Yes?<|end_of_turn|>"
+     "GPT4 Correct User: Why<|end_of_turn|>GPT4 Correct Assistant:",
+     "GPT4 Correct System: Be kind<|end_of_turn|>"
+     "GPT4 Correct User: Hi<|end_of_turn|>GPT4 Correct Assistant: Yes?<|end_of_turn|>"
+     "GPT4 Correct User: Why<|end_of_turn|>GPT4 Correct Assistant:"},
+    {"openchat-3.6",
+     "<|start_header_id|>GPT4 Correct User<|end_header_id|>\n\nHi<|eot_id|>"
+     "<|start_header_id|>GPT4 Correct Assistant<|end_header_id|>\n\nYes?<|eot_id|>"
+     "<|start_header_id|>GPT4 Correct User<|end_header_id|>\n\nWhy<|eot_id|>"
+     "<|start_header_id|>GPT4 Correct Assistant<|end_header_id|>\n\n",
+     "<|start_header_id|>System<|end_header_id|>\n\nBe kind<|eot_id|>"
+     "<|start_header_id|>GPT4 Correct User<|end_header_id|>\n\nHi<|eot_id|>"
+     "<|start_header_id|>GPT4 Correct Assistant<|end_header_id|>\n\nYes?<|eot_id|>"
+     "<|start_header_id|>GPT4 Correct User<|end_header_id|>\n\nWhy<|eot_id|>"
+     "<|start_header_id|>GPT4 Correct Assistant<|end_header_id|>\n\n"},
+    {"granite",
+     "<|start_of_role|>user<|end_of_role|>Hi<|end_of_text|>\n"
+     "<|start_of_role|>assistant<|end_of_role|>Yes?<|end_of_text|>\n"
+     "<|start_of_role|>user<|end_of_role|>Why<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>",
+     "<|start_of_role|>system<|end_of_role|>Be kind<|end_of_text|>\n"
+     "<|start_of_role|>user<|end_of_role|>Hi<|end_of_text|>\n"
+     "<|start_of_role|>assistant<|end_of_role|>Yes?<|end_of_text|>\n"
+     "<|start_of_role|>user<|end_of_role|>Why<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>"},
     {"command-r",
      "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>Hi<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"
      "Yes?"
@@ -104,10 +181,23 @@ const Rendering renderings[] = {
      "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"},
 };
 
+const Rendering* rendering_of(std::string_view form) {
+  const Rendering* r = std::find_if(std::begin(renderings), std::end(renderings),
+                                    [form](const Rendering& each) { return form == each.form; });
+  return r == std::end(renderings) ? nullptr : r;
+}
+
 TEST(ChatTemplate, ConversationsAreAsDocumented) {
-  for (const Rendering& r : renderings) {
-    EXPECT_EQ(conversation(named(r.form), ""), r.without_system) << r.form;
-    EXPECT_EQ(conversation(named(r.form), "Be kind"), r.with_system) << r.form;
+  EXPECT_EQ(std::size(renderings), n_chat_forms());
+  for (std::size_t i = 0; i < n_chat_forms(); ++i) {
+    const ChatTemplate form = named(chat_form(i).name);
+    const Rendering* r = rendering_of(form.name());
+    if (!r) {
+      ADD_FAILURE() << form.name() << ": no rendering here";
+      continue;
+    }
+    EXPECT_EQ(conversation(form, ""), r->without_system) << form.name();
+    EXPECT_EQ(conversation(form, "Be kind"), r->with_system) << form.name();
   }
 }
 
