@@ -264,6 +264,7 @@ void check_quantize_vector(const Kernels& kernels, Report& report) {
     for (std::size_t i = 0; i < n; ++i)
       report.expect(max == 0 || static_cast<float>(y[i]) == std::nearbyint(x[i] * (127.0f / max)),
                     "n %zu: number %zu", n, i);
+    report.expect(y.intact(), "n %zu: wrote before y", n);
     if (n == 0) continue;
     for (const std::size_t side : {std::size_t{1}, dot_bytes}) {
       const std::size_t stride = 16 * side;
@@ -274,6 +275,7 @@ void check_quantize_vector(const Kernels& kernels, Report& report) {
       for (std::size_t i = 0; i < apart.size(); ++i)
         report.expect(apart[i] == (i % stride < side ? y[i / stride * side + i % stride] : 99),
                       "n %zu, %zu side by side: byte %zu", n, side, i);
+      report.expect(apart.intact(), "n %zu, %zu side by side: wrote before y", n, side);
     }
     std::fill(x.begin(), x.end(), 1e-38f);
     scale = kernels.quantize_vector(y.data(), 1, 1, x.data(), n);
@@ -285,6 +287,7 @@ void check_quantize_vector(const Kernels& kernels, Report& report) {
       scale = kernels.quantize_vector(y.data(), 1, 1, x.data(), n);
       report.expect(std::isnan(scale) && y[0] == 0, "n %zu: not finite", n);
     }
+    report.expect(y.intact(), "n %zu: wrote before y where there is no scale", n);
   }
 }
 void check_mix_f32(const Kernels& kernels, Report& report) { check_mix<FormatF32>(kernels.mix_f32, report); }
