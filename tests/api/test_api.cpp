@@ -77,6 +77,13 @@ TEST_F(Api, errors_say_what_is_wrong) {
   EXPECT_NE(std::strstr(runnel_last_error(), "no_such_setting"), nullptr);
 }
 
+TEST_F(Api, every_status_has_a_name_of_its_own) {
+  std::set<std::string> names = {runnel_status_name(static_cast<runnel_status>(RUNNEL_INTERNAL + 1))};
+  EXPECT_EQ(names.count("unknown status"), 1u);
+  for (int status = RUNNEL_OK; status <= RUNNEL_INTERNAL; ++status)
+    EXPECT_TRUE(names.insert(runnel_status_name(static_cast<runnel_status>(status))).second) << status;
+}
+
 TEST_F(Api, bad_tokens_and_counts) {
   const auto vocabulary = open_model(demo_model(), {{"vocab_only", "true"}});
   const auto session = open_session(model.get());
@@ -325,7 +332,7 @@ std::set<std::filesystem::path> threads_of_this_process() {
 }
 
 TEST_F(Api, signals_are_for_the_threads_of_the_host) {
-  const auto before = threads_of_this_process();  // there may be others, of earlier tests
+  const auto before = threads_of_this_process();  // those that are on their way out
   const auto session = open_session(model.get(), {{"threads", "2"}});
   const auto tokens = story(model.get(), 10);
   feed(session.get(), tokens);
