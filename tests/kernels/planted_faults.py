@@ -162,6 +162,8 @@ FAULTS = [
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_carry_ratio", "quant::i8_carry_ratio", "quantize_i16"),
     ("avx2 avx512", "simd/int16/quantize.h", "quant::i16_block * sizeof *out.codes", "quant::i16_block", "quantize_i16"),
     ("avx512", "simd/int8/quantize_vector.h", "if (++n_ < side_) return;", "if (false) return;", "quantize_vector"),
+    ("avx2", "simd/int8/quantize_vector.h", "SpreadCodes out(y, side, y_stride);",
+     "SpreadCodes out(y, side, y_stride);\n  if (n > 0) y[-1] = 0;", "quantize_vector"),  # before the first
 ]
 
 
