@@ -117,7 +117,7 @@ void expect_exact(const std::string& path) {
   for (const std::int64_t position : far_positions) {
     const double error = worst_error(logits_from(*model, tokens, position), expected, n_vocab);
     std::printf("position %lld: largest NMSE %.2g\n", static_cast<long long>(position), error);
-    EXPECT_LT(error, 1e-9) << path << " at " << position;
+    EXPECT_LT(error, 1e-11) << path << " at " << position;
   }
 }
 
@@ -185,7 +185,7 @@ TEST_P(ScaledRotation, is_the_same_far_from_the_start) {
   for (const std::int64_t position : far_positions) {
     const double error = worst_error(logits_from(*model, tokens, position), near, n_vocab);
     std::printf("position %lld: largest NMSE %.2g\n", static_cast<long long>(position), error);
-    EXPECT_LT(error, 1e-9) << position;
+    EXPECT_LT(error, 1e-11) << position;
   }
 }
 
