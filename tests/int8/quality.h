@@ -61,8 +61,7 @@ struct ModelRun {
 // Both read the chunks, each from an empty f32 cache; the second half of each is scored.
 Figures compare(ModelRun& original, ModelRun& model, const std::vector<std::vector<Token>>& chunks);
 
-// A text as the model's chunks, with BOS at the start of each where it wants one; at most n_chunks from
-// `first` on.
+// A text as the model's chunks, with BOS at the start of each where it wants one; at most n_chunks of them.
 std::vector<std::vector<Token>> chunks_of(const std::string& model_path, const std::string& text,
                                           std::size_t n_chunk, std::size_t n_chunks);
 

@@ -1,4 +1,4 @@
-// Prints what the README's section on quantisation shows: int8 against Q8_0, and what outliers do to either.
+// Prints what the README's section "Int8" shows: int8 against Q8_0, and what outliers do to either.
 //   int8-tables [TOKENS]      tokens of each model's test text; default 60,000, half of which are scored
 #include <cstdio>
 #include <cstdlib>
