@@ -20,8 +20,7 @@ std::atomic<runnel_session*> running[2] = {nullptr, nullptr};
 std::atomic<int> n_interrupts{0};
 std::atomic<int> end_signal{0};  // that the program was asked to end with
 std::atomic<bool> may_end{true};
-std::atomic<const char*> last_words{nullptr};
-std::atomic<int> last_words_file{STDERR_FILENO};
+std::atomic<const char*> last_words[STDERR_FILENO + 1] = {};  // by the file they go to
 std::atomic<const termios*> last_modes{nullptr};
 std::atomic<bool> is_leaving{false};         // the terminal is as it was, and is to stay so
 std::atomic<bool> is_changing_modes{false};  // on another thread
@@ -57,9 +56,11 @@ void leave_terminal() {
   }
   const termios* modes = last_modes.load();
   if (modes && owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, modes);
-  const char* text = last_words.load();
-  if (!text) return;
-  [[maybe_unused]] const ssize_t n_written = write(last_words_file.load(), text, std::strlen(text));
+  for (const int file : {STDERR_FILENO, STDOUT_FILENO}) {
+    const char* text = last_words[file].load();
+    if (!text) continue;
+    [[maybe_unused]] const ssize_t n_written = write(file, text, std::strlen(text));
+  }
 }
 
 [[noreturn]] void end_interrupted() {
@@ -143,11 +144,7 @@ void watch_signals() {
   signal(SIGXFSZ, SIG_IGN);
 }
 
-void set_last_words(int file, const char* text) {
-  last_words.store(nullptr);
-  last_words_file.store(file);
-  last_words.store(text);
-}
+void set_last_words(int file, const char* text) { last_words[file].store(text); }
 
 bool change_modes(const termios& modes, const termios& last) {
   is_changing_modes.store(true);

@@ -37,7 +37,8 @@ int exit_code_of_interrupt();
 enum class Wake { input, interrupt, signal, nothing };
 Wake wait_for_input(int file, int timeout_ms = -1);
 
-// What to write to a terminal where a signal ends the program at once: a constant, or null for nothing.
+// What to write to a terminal where a signal ends or stops the program: a constant, or null for nothing.
+// Standard output and standard error have words of their own: a bar on one leaves those of the other alone.
 void set_last_words(int file, const char* text);
 
 // Changes the modes of standard input, a terminal, from a thread that handles no signals. False where that

@@ -388,15 +388,27 @@ class TerminalChat(e2e.TestCase):
         self.leave(terminal)
         self.assertIn("(stopped before the message was read", talk.read_text())
 
-    def test_a_bar_while_much_is_read(self):
+    def reading(self):
+        """While a bar shows how far it reads."""
         slow = ("--isa", "scalar", "-t", "1", "--batch", "8", "--window", "3000", "-n", "3")
-        terminal = self.start(*slow, "--system", "Be a bank. " * 120)
-        terminal.type("Hello!\n")
+        terminal = self.answering(*slow, "--system", "Be a bank. " * 120)
         terminal.expect("reading")
         terminal.expect(" left")
+        return terminal
+
+    def ends_with(self, last_words, terminal):
+        os.kill(terminal.pid, signal.SIGTERM)
+        self.assertEqual(terminal.exit_code(), -signal.SIGTERM)
+        self.assertTrue(terminal.seen.endswith(last_words), terminal.seen)
+
+    def test_a_signal_while_a_bar_is_shown(self):
+        self.ends_with(b"\r\x1b[K\x1b[?2004l", self.reading())
+
+    def test_a_signal_after_a_bar_was_shown(self):
+        terminal = self.reading()
         terminal.expect("tokens/s]")
         terminal.expect(PROMPT)
-        self.leave(terminal)
+        self.ends_with(b"\x1b[?2004l", terminal)
 
     def test_ctrl_c_twice_leaves(self):
         terminal = self.start()
