@@ -221,9 +221,9 @@ int talk_on_terminal(Conversation& chat, bool for_ever) {
   write_note(chat.headline() + "\nType a message. /help lists the commands, Ctrl-D leaves.");
   if (chat.has_session()) show_last_lines(chat);
 
-  const NoteInterrupt between_answer_and_prompt;  // a second Ctrl-C in a hurry does not end the program
-  bool asked_before = false;  // by a Ctrl-C at the prompt, just before: the next one leaves
-  bool warned = false;        // that the session is not saved
+  const NoteInterrupt only_noted;  // a second Ctrl-C in a hurry does not end the program
+  bool asked_before = false;       // by a Ctrl-C at the prompt, just before: the next one leaves
+  bool warned = false;             // that the session is not saved
   for (;;) {
     std::string line;
     const LineEditor::Event event = editor.read(line);

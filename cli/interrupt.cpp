@@ -85,6 +85,8 @@ void on_interrupt(int) {
     case OnInterrupt::stop_session:
       if (n_before > 0 && may_end.load()) end_interrupted();
       return stop_session();
+    case OnInterrupt::only_stop_session:
+      return stop_session();
     case OnInterrupt::note:
       return;
   }
@@ -168,7 +170,10 @@ bool owns_terminal() {
 
 bool interrupted() { return n_interrupts.load() > 0 || asked_to_end(); }
 
-bool is_pressed_to_end() { return n_interrupts.load() > 1 || asked_to_end(); }
+bool is_pressed_to_end() {
+  const bool is_pressed = n_interrupts.load() > 1 && mode.load() != OnInterrupt::only_stop_session;
+  return is_pressed || asked_to_end();
+}
 
 bool asked_to_end() { return end_signal.load() != 0; }
 
@@ -192,7 +197,9 @@ Wake wait_for_input(int file, int timeout_ms) {
 StopSession::StopSession(runnel_session* session, runnel_session* other) {
   running[0].store(session);
   running[1].store(other);
-  before_ = mode.exchange(OnInterrupt::stop_session);
+  before_ = mode.load();
+  const bool goes_on = before_ == OnInterrupt::note;
+  mode.store(goes_on ? OnInterrupt::only_stop_session : OnInterrupt::stop_session);
 }
 
 StopSession::~StopSession() {

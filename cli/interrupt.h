@@ -3,6 +3,8 @@
 //   nothing of ours  the program ends at once (while a model is opened, a file is read...)
 //   StopSession      the work of its sessions ends after the token at hand; a second Ctrl-C ends the program
 //   NoteInterrupt    it is only noted: someone is typing and reads interrupted()
+//   StopSession in   the work ends as above, and a second Ctrl-C meanwhile does nothing: in a chat on a
+//   NoteInterrupt    terminal, which goes on
 //
 // While a FinishFirst lives the program never ends by itself: where it would, Ctrl-C is noted. So are SIGTERM
 // and SIGHUP (the terminal is gone), which else end it at once: they are a Ctrl-C that nothing clears.
@@ -25,8 +27,8 @@ bool interrupted();
 void clear_interrupt();
 bool asked_to_end();
 
-// Whether what waits for something outside should give it up: Ctrl-C came twice since the last clear, or the
-// program was asked to end.
+// Whether what waits for something outside should give it up: Ctrl-C came twice since the last clear, and the
+// second one does something, or the program was asked to end.
 bool is_pressed_to_end();
 
 // What to end with after that: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP, as shells have it.
@@ -56,7 +58,7 @@ void give_back_modes(const termios& modes);
 bool owns_terminal();
 
 // Each for as long as the object lives; of several the one that was made last counts.
-enum class OnInterrupt { end, stop_session, note };
+enum class OnInterrupt { end, stop_session, only_stop_session, note };
 
 class StopSession {
  public:

@@ -455,6 +455,23 @@ class TerminalChat(e2e.TestCase):
         terminal.expect(PROMPT)
         self.leave(terminal)
 
+    def test_ctrl_c_twice_in_a_hurry_stops_an_answer_and_no_more(self):
+        slow = ("--isa", "scalar", "-t", "1", "--batch", "512", "--window", "3000", "--forever")
+        for system in ("Be a bank.", "Be a bank. " * 120):  # of which the longer one is still read
+            terminal = self.start(*slow, "--system", system)
+            for _ in range(2):
+                terminal.type("Hello!\n")
+                terminal.expect("\n")
+                time.sleep(0.5)
+                terminal.seen = b""
+                terminal.type(CTRL_C)
+                time.sleep(0.005)
+                terminal.type(CTRL_C)
+                terminal.expect("so far")
+                terminal.expect(PROMPT)
+                time.sleep(0.5)  # the prompt comes just before single keys are read
+            self.leave(terminal)
+
     def test_ctrl_c_that_drops_a_message_does_not_leave(self):
         terminal = self.start()
         terminal.type(CTRL_C)
