@@ -78,6 +78,7 @@ int LineEditor::read_character(EditLine* editor, wchar_t* out) {
       self->take_terminal_again();
       continue;
     }
+    if (byte == '\0') continue;  // Ctrl-Space, after which libedit would take any key as text
     const std::size_t n_bytes = std::mbrtowc(out, &byte, 1, &state);
     if (n_bytes == static_cast<std::size_t>(-2)) continue;  // more bytes of this character to come
     if (n_bytes == static_cast<std::size_t>(-1)) *out = L'?';

@@ -489,12 +489,18 @@ class TerminalChat(e2e.TestCase):
 
     def test_ctrl_space_does_nothing(self):
         terminal = self.start()
-        time.sleep(0.5)  # the prompt comes just before single keys are read
-        terminal.type("\0")
-        terminal.type("/st\0ats\n")
-        terminal.expect("tokens so far")
-        terminal.expect(PROMPT)
-        self.leave(terminal)
+        for keys in ("\0/st\0ats\n", "/stats\0\r", "\0/stat\0\t\r"):
+            time.sleep(0.5)  # the prompt comes just before single keys are read
+            terminal.type(keys)
+            terminal.expect("tokens so far")
+            terminal.expect(PROMPT)
+        for keys in (CTRL_C, CTRL_D):
+            time.sleep(0.5)
+            terminal.type("\0")
+            time.sleep(0.2)  # Ctrl-C drops what is not read yet
+            terminal.type(keys)
+        self.assertEqual(terminal.exit_code(), 0)
+        self.assertIn(b"Ctrl-C again", terminal.seen)
 
     def test_ctrl_d_in_an_answer_leaves_after_it(self):
         terminal = self.start("--greedy", "-n", "2000", "--ignore-eos", "-t", "1")
