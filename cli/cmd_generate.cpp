@@ -24,9 +24,9 @@ constexpr const char* examples =
     "  runnel generate model.gguf -f prompt.txt -n -1      without end, until Ctrl-C\n"
     "  runnel generate model.gguf -p \"1, 2, 3,\" --stop \"10\" --json\n"
     "\n"
-    "Standard output gets the prompt, the text and a newline, and nothing else. Ctrl-C ends the text "
-    "cleanly, with\n"
-    "exit code 130.";
+    "A newline that ends a file or standard input is no part of the prompt. Standard output gets the prompt, "
+    "the\n"
+    "text and a newline, and nothing else. Ctrl-C ends the text cleanly, with exit code 130.";
 
 struct GenerateOptions {
   std::string model;
@@ -88,7 +88,7 @@ int run_generate(GenerateOptions options) {
   const bool for_ever = options.n_tokens == -1;
   if (for_ever && !options.settings.given("ignore_eos")) set_setting(config.get(), "ignore_eos", "true");
 
-  const std::string prompt = options.prompt.read();
+  const std::string prompt = options.prompt.read_prompt();
   options.model = model_or_bundled(options.model);
   const Model model = open_model(options.model, config.get());
   const Session session = open_session(model.get(), config.get());

@@ -48,6 +48,14 @@ std::string TextOptions::read() const {
   return read_text("-");
 }
 
+std::string TextOptions::read_prompt() const {
+  std::string prompt = read();
+  if (was_given(text_option_) || !prompt.ends_with('\n')) return prompt;
+  prompt.pop_back();
+  if (prompt.ends_with('\r')) prompt.pop_back();
+  return prompt;
+}
+
 void TokenOptions::add_to(CLI::App& command) {
   add_flag(command, "--no-bos", no_bos, "do not begin with the model's BOS token");
   add_flag(command, "--no-parse-special", no_parse_special,

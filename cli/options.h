@@ -22,6 +22,8 @@ struct TextOptions {
   bool given() const;  // either option
   // The text; without either option standard input, unless that is a terminal: then UsageError.
   std::string read() const;
+  // The same to be continued: the newline that editors and echo put at the end is no part of the text.
+  std::string read_prompt() const;
 
  private:
   CLI::Option* text_option_ = nullptr;

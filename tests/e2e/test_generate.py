@@ -65,6 +65,18 @@ class Generate(e2e.TestCase):
             result = self.succeed("generate", e2e.DEMO, *arguments, "--greedy", stdin=stdin)
             self.assertEqual(result.out.decode(), PROMPT + e2e.ANSWER + "\n")
 
+    def test_a_newline_at_the_end_of_a_file_is_no_part_of_the_prompt(self):
+        for ending, kept in ((b"\n", ""), (b"\r\n", ""), (b"\n\n", "\n"), (b" ", " "), (b"\r", "\r")):
+            text = b"It was" + ending
+            path = self.write("prompt.txt", text)
+            for arguments, stdin in ((["-f", path], b""), (["-f", "-"], text), ([], text)):
+                result = self.succeed("generate", e2e.DEMO, *arguments, "-n", "1", "--json", stdin=stdin)
+                self.assertEqual(json.loads(result.out)["prompt"], "It was" + kept)
+        result = self.succeed("generate", e2e.DEMO, "-p", "It was\n", "-n", "1", "--json")
+        self.assertEqual(json.loads(result.out)["prompt"], "It was\n")
+        self.fail_cleanly("generate", e2e.DEMO, "--no-bos", stdin=b"\n", naming="the prompt is empty")
+        self.assertIn("A newline that ends a file", self.succeed("generate", "--help").out.decode())
+
     def test_special_tokens_can_be_plain_text(self):
         parsed = self.succeed("generate", e2e.DEMO, "-p", PROMPT, "-n", "1", "--json", "--no-bos")
         plain = self.succeed(
