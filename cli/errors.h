@@ -34,12 +34,11 @@ struct Interrupted {};
 // Whoever read our standard output has gone: nothing is left to do, and nothing to say.
 struct ReaderGone {};
 
-// Throws Failure, or Unsupported, with the library's message unless the status is RUNNEL_OK; Interrupted
-// where Ctrl-C stopped the call.
-inline void check(runnel_status status) {
-  if (status == RUNNEL_STOPPED) throw Interrupted{};
-  if (status == RUNNEL_UNSUPPORTED) throw Unsupported(runnel_last_error());
-  if (status != RUNNEL_OK) throw Failure(runnel_last_error());
-}
+// The library's message; where it says which setting would help, that is an option here.
+std::string last_error();
+
+// Throws Failure, or Unsupported, with that message unless the status is RUNNEL_OK; Interrupted where Ctrl-C
+// stopped the call.
+void check(runnel_status status);
 
 }  // namespace cli

@@ -21,7 +21,7 @@ std::string setting_name(std::string option) {
 
 void check_settings(runnel_status status) {
   if (status != RUNNEL_BAD_ARGUMENT) return check(status);
-  std::string message = runnel_last_error();
+  std::string message = last_error();
   const std::string name = message.substr(0, message.find(':'));
   const std::vector<std::string> names = names_of(runnel_setting_name);
   if (std::find(names.begin(), names.end(), name) != names.end())

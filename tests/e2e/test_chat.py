@@ -62,7 +62,7 @@ class PipedChat(e2e.TestCase):
         flags = ("chat", "--window", "60", "--greedy", "-n", "5")
         result = self.succeed(*flags, stdin=line)
         self.assertIn("no longer seen", result.err)
-        self.fail_cleanly(*flags, "--overflow", "error", stdin=line, code=1, naming="overflow")
+        self.fail_cleanly(*flags, "--overflow", "error", stdin=line, code=1, naming="(--overflow stream)")
 
     def test_a_system_prompt_that_leaves_no_window(self):
         self.fail_cleanly("chat", "--window", "20", "--system", "Be kind. " * 40, stdin=b"Hi\n", code=2, naming="window")
@@ -96,7 +96,7 @@ class PipedChat(e2e.TestCase):
 
     def test_a_model_without_a_form_says_how_to_give_one(self):
         model = e2e.shared("models/stories260K-f32.gguf")
-        self.fail_cleanly("chat", model, stdin=b"Hello\n", code=1, naming="template")
+        self.fail_cleanly("chat", model, stdin=b"Hello\n", code=1, naming="give one with --template NAME: chatml, ")
         self.succeed("chat", model, "--template", "chatml", "-n", "5", stdin=b"Hello\n")
 
     def test_for_ever_lasts_until_interrupted(self):

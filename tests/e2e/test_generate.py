@@ -103,7 +103,8 @@ class Generate(e2e.TestCase):
 
     def test_a_prompt_longer_than_the_window(self):
         flags = ("generate", e2e.DEMO, "-p", "A word. " * 500, "-n", "5", "--json", "--window", "64")
-        self.fail_cleanly(*flags, "--overflow", "error", code=1, naming="overflow")
+        remedy = "a larger --window, or let them stream through it (--overflow stream)"
+        self.fail_cleanly(*flags, "--overflow", "error", code=1, naming=remedy)
         result = self.succeed(*flags)
         self.assertIn("no longer seen", result.err)
         report = json.loads(result.out)

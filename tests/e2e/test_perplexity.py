@@ -117,7 +117,12 @@ class Perplexity(e2e.TestCase):
             (["--compare", "--every", 0], "--every"),
         ):
             self.fail_cleanly("perplexity", e2e.DEMO, "-f", path, *arguments, code=2, naming=naming)
-        self.fail_cleanly("perplexity", e2e.DEMO, "-f", path, "--compare", "--tokens", 100, code=1, naming="512")
+
+    def test_a_comparison_of_too_few_tokens(self):
+        few = ("perplexity", e2e.DEMO, "-f", self.write("text", STORY), "--compare", "--window", 28, "--tokens")
+        self.fail_cleanly(*few, 39, code=1, naming="must have 40 or more, for 32 fill sinks and window and --every is 8")
+        result = self.fail_cleanly(*few, 200, "--every", 500, code=1, naming="must have 532 or more")
+        self.assertIn("a smaller --window or --every", result.err)
 
     def test_ctrl_c_while_the_base_reads(self):
         path = self.write("text", STORY * 100)
