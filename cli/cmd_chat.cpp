@@ -323,7 +323,7 @@ void add_chat(CLI::App& app, Run& run) {
   add_written_file(
       command, "--session", conversation.session_path,
       "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the end "
-      "of the input, a closed window); made where there is none");
+      "of the input, a closed window); made where there is none, or an empty one");
   add_output(command, "--transcript", conversation.transcript_path, "a text file to append what is said to");
   add_flag(command, "-q,--quiet", options->quiet, "no status line after an answer");
   options->settings.add_to(command, SettingOptions::Which::chat);

@@ -36,11 +36,17 @@ std::string last_part(const std::string& text) {
   return "..." + text.substr(begin);
 }
 
+// A place for a session that is not saved yet, as mktemp makes one.
+bool is_empty_file(const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::is_regular_file(path, unknown) && std::filesystem::file_size(path, unknown) == 0;
+}
+
 // A file that is there, holds something and does not begin as a session does: it would be lost.
 bool holds_something_else(const std::string& path) {
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(path, unknown)) return false;  // saving tells what is wrong with it
-  if (std::filesystem::file_size(path, unknown) == 0) return false;
+  if (is_empty_file(path)) return false;
   std::string begin(session_magic.size(), '\0');
   std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
   return begin != session_magic;
@@ -179,7 +185,8 @@ void Conversation::load(const std::string& path) {
 void Conversation::open_session_file() {
   const std::string wanted = options_.system;
   std::error_code unknown;  // saving tells the reason
-  if (!std::filesystem::exists(options_.session_path, unknown)) return save("");
+  const bool is_there = std::filesystem::exists(options_.session_path, unknown);
+  if (!is_there || is_empty_file(options_.session_path)) return save("");
   load("");
   if (!wanted.empty() && wanted != options_.system)
     write_note("--system does not count: the session has its own system prompt (/system changes it)");

@@ -42,7 +42,8 @@ class Conversation {
   void load(const std::string& path);
   bool has_session() const { return !options_.session_path.empty(); }
   const std::string& session_path() const { return options_.session_path; }
-  // Loads the session's file, or makes it, so that one finds out now what keeps it from being written.
+  // Loads the session's file, or makes it where there is none or an empty one, so that one finds out now what
+  // keeps it from being written.
   void open_session_file();
 
   std::string setting(const std::string& name) const;

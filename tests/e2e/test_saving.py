@@ -53,6 +53,11 @@ class Sessions(e2e.TestCase):
         self.assertTrue(self.session.exists())
         self.assertEqual(os.listdir(self.folder), ["evening.session"])
 
+    def test_an_empty_file_is_a_session_not_made_yet(self):
+        self.session.write_bytes(b"")
+        self.assertEqual(self.chat("--greedy", lines=LINES[:1]).out.decode(), e2e.ANSWER + "\n")
+        self.assertTrue(self.session.read_bytes().startswith(b"runnelS"))
+
     def test_saved_on_a_signal_while_it_waits(self):
         whole = self.succeed("chat", "--greedy", stdin=said(LINES[:2])).out
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -135,7 +140,6 @@ class Sessions(e2e.TestCase):
             (whole + b"\n", "size of the file"),
             (whole[:1000] + bytes([whole[1000] ^ 4]) + whole[1001:], "the file is damaged"),
             (whole[:8] + b"\x07" + whole[9:], "a newer runnel"),
-            (b"", "empty"),
             (b"Dear diary\n", "no session file"),
         ):
             self.session.write_bytes(damaged)

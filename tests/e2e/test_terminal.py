@@ -771,6 +771,8 @@ class TerminalChat(e2e.TestCase):
             terminal.expect(f"{other}: this is no session file of runnel; name another file")
             terminal.expect(PROMPT)
             self.assertEqual(other.read_bytes(), before)
+        terminal.type(f"/load {empty}\n")
+        terminal.expect("the file is empty")
         for path in (empty, session, session):
             terminal.type(f"/save {path}\n")
             terminal.expect(f"saved to {path}")
