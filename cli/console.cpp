@@ -1,6 +1,7 @@
 #include "console.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +39,16 @@ void set_locale() {
   if (MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
+namespace {
+
+// Of a file that does not block: standard files are shared with programs that may have set them so.
+void wait_until_ready(int file, short event) {
+  pollfd files[] = {{file, event, 0}};
+  (void)poll(files, 1, -1);  // a signal ends it too
+}
+
+}  // namespace
+
 // Not through stdio, which drops what it holds when a signal comes while it waits for the reader. Ctrl-C
 // stops the making of more; what was made waits on.
 void write_out(std::string_view text) {
@@ -45,8 +56,11 @@ void write_out(std::string_view text) {
   while (!text.empty()) {
     const ssize_t n_written = write(STDOUT_FILENO, text.data(), text.size());
     if (n_written < 0 && errno == EPIPE) throw ReaderGone{};
-    if (n_written < 0 && errno != EINTR)
+    if (n_written < 0 && errno == EAGAIN) {
+      wait_until_ready(STDOUT_FILENO, POLLOUT);
+    } else if (n_written < 0 && errno != EINTR) {
       throw Failure(std::string("cannot write to standard output: ") + std::strerror(errno));
+    }
     if (n_written > 0) text.remove_prefix(static_cast<std::size_t>(n_written));
     if (!text.empty() && is_pressed_to_end()) throw Interrupted{};
   }
@@ -202,9 +216,15 @@ std::string read_text(const std::string& path) {
   std::string text;
   std::array<char, 65536> block;
   // A terminal may go on after its end: that is asked for once.
-  while (std::feof(opened) == 0 && std::ferror(opened) == 0)
-    text.append(block.data(), std::fread(block.data(), 1, block.size(), opened));
-  if (std::ferror(opened)) throw fail("cannot read");
+  while (std::feof(opened) == 0) {
+    const std::size_t n_read = std::fread(block.data(), 1, block.size(), opened);
+    if (std::ferror(opened) != 0) {
+      if (errno != EAGAIN) throw fail("cannot read");
+      std::clearerr(opened);
+      wait_until_ready(fileno(opened), POLLIN);
+    }
+    text.append(block.data(), n_read);
+  }
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import signal
 import struct
 import subprocess
@@ -121,6 +122,15 @@ class Generate(e2e.TestCase):
         (start + rest).decode("utf-8")  # whole characters only
         self.assertIn(b"stopped", notes)
 
+    def wait_until_full(self, pipe):
+        """One that takes 4096 bytes, and that nobody reads from."""
+        n_waiting, end = 0, time.monotonic() + 60
+        while n_waiting < 4000 and time.monotonic() < end:
+            time.sleep(0.2)
+            n_waiting = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0]
+        self.assertGreaterEqual(n_waiting, 4000)
+        time.sleep(0.3)
+
     def stuck(self, *arguments):
         """The program at work, held up by a reader that takes nothing."""
         process = e2e.start(*arguments)
@@ -129,12 +139,7 @@ class Generate(e2e.TestCase):
         process.stdin.write(b"Hello!\n")
         process.stdin.close()
         process.stdin = None
-        n_waiting, end = 0, time.monotonic() + 60
-        while n_waiting < 4000 and time.monotonic() < end:
-            time.sleep(0.2)
-            n_waiting = struct.unpack("i", fcntl.ioctl(process.stdout, termios.FIONREAD, b"\0" * 4))[0]
-        self.assertGreaterEqual(n_waiting, 4000)  # the pipe is full
-        time.sleep(0.3)
+        self.wait_until_full(process.stdout)
         return process
 
     def test_ctrl_c_while_the_reader_waits_loses_nothing(self):
@@ -167,6 +172,42 @@ class Generate(e2e.TestCase):
                 self.assertEqual(process.returncode, 128 + number)
             self.assertGreater(session.stat().st_size, made)
             session.unlink()
+
+    def start_unblocked(self, *arguments):
+        """With pipes that do not block at its own ends; then our ends of standard input and output."""
+        (in_read, in_write), (out_read, out_write) = os.pipe(), os.pipe()
+        fcntl.fcntl(out_write, fcntl.F_SETPIPE_SZ, 4096)
+        for end in (in_read, out_write):
+            os.set_blocking(end, False)
+        process = subprocess.Popen([e2e.RUNNEL, *map(str, arguments)], stdin=in_read, stdout=out_write)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        for end in (in_read, out_write):
+            os.close(end)
+        return process, os.fdopen(in_write, "wb", buffering=0), os.fdopen(out_read, "rb")
+
+    def test_standard_files_that_do_not_block(self):
+        text = b"Where would you like to eat? " * 500
+        expected = self.succeed("tokenize", e2e.DEMO, stdin=text).out
+        self.assertGreater(len(expected), 8192)  # more than the pipe takes
+        process, given, shown = self.start_unblocked("tokenize", e2e.DEMO)
+        with given, shown:
+            for part in (text[:1000], text[1000:]):
+                time.sleep(0.3)
+                given.write(part)
+            given.close()
+            time.sleep(0.5)
+            self.assertEqual(shown.read(), expected)
+        self.assertEqual(process.wait(timeout=e2e.TIMEOUT_S), 0)
+
+    def test_ctrl_c_twice_while_a_reader_that_does_not_block_waits(self):
+        process, given, shown = self.start_unblocked("generate", e2e.DEMO, "-p", "It was", "-n", -1, "-q")
+        with given, shown:
+            self.wait_until_full(shown)
+            while process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.2)
+        self.assertEqual(process.returncode, 130)
 
     def test_a_reader_that_leaves(self):
         with e2e.start("generate", e2e.DEMO, "-p", "It was", "-n", -1, stdin=subprocess.DEVNULL) as process:
