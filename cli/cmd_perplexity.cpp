@@ -45,7 +45,8 @@ as are in view, the first of them being BOS where the model wants one (and in a 
 Scored is what comes after the window is full.
 With --kl-divergence: the same chunks through two models; how far the predictions of MODEL are from those of
 the base, which runs as its file has it and with an f32 cache.
-Ctrl-C ends a pass, in chunks or --stream, and what was scored until then is told.)";
+Ctrl-C ends a pass, in chunks or --stream, and what was scored until then is told. Of a comparison that is
+not complete nothing is told: its lines would not be of the same tokens.)";
 
 constexpr std::int64_t default_compared = 8192;  // tokens: recomputing is slow
 
@@ -105,6 +106,47 @@ std::vector<std::int32_t> text_tokens(const PerplexityOptions& options, const st
   return tokens;
 }
 
+// A pass over the text, which Ctrl-C may have ended early: what was scored until then is told all the same.
+struct Pass {
+  double seconds;
+  bool interrupted;
+};
+
+Pass timed_pass(const std::function<void()>& score) {
+  const Stopwatch watch;
+  bool interrupted = false;
+  try {
+    score();
+  } catch (const Interrupted&) {
+    interrupted = true;
+  }
+  return {watch.seconds(), interrupted};
+}
+
+// Throws Interrupted where nothing was scored.
+int exit_code_of(const Pass& pass, std::int64_t n_scored) {
+  if (!pass.interrupted) return exit_ok;
+  if (n_scored == 0) throw Interrupted{};
+  return exit_code_of_interrupt();
+}
+
+void note_scored(const Pass& pass, std::int64_t n_scored, std::int64_t n_tokens) {
+  const std::string scored = counted(n_scored, "token") + " scored of " + with_commas(n_tokens) + " in " +
+                             fixed(pass.seconds, 1) + " s";
+  if (pass.interrupted) {
+    write_note(scored + ", when Ctrl-C ended it");
+  } else {
+    write_note(scored + " (" + rate_text(static_cast<double>(n_tokens) / std::max(pass.seconds, 1e-6)) +
+               " tokens/s)");
+  }
+}
+
+void report(const Pass& pass, std::int64_t n_tokens, Json& out) {
+  out["n_tokens"] = n_tokens;
+  out["seconds"] = pass.seconds;
+  out["interrupted"] = pass.interrupted;
+}
+
 // How the base runs: as the model does, but with its weights as they are and an f32 cache.
 Config base_config(const runnel_config* config) {
   Config base = new_config();
@@ -127,19 +169,23 @@ int run_divergence(const PerplexityOptions& options, const runnel_model* model, 
   const Chunks chunks(model, tokens, static_cast<std::size_t>(options.n_chunk),
                       static_cast<std::size_t>(options.first_scored()));
   Divergence divergence(options.base);
-  compare_chunks(model, base_session.get(), session.get(), chunks, divergence);
+  const Pass pass =
+      timed_pass([&] { compare_chunks(model, base_session.get(), session.get(), chunks, divergence); });
+  const int exit_code = exit_code_of(pass, divergence.n());
+  const auto n_tokens = static_cast<std::int64_t>(tokens.size());
   if (!options.json) {
     write_out(divergence.text());
-    return exit_ok;
+    note_scored(pass, divergence.n(), n_tokens);
+    return exit_code;
   }
   Json out = {{"model", options.model},
               {"mode", "kl-divergence"},
               {"base", options.base},
-              {"chunk", options.n_chunk},
-              {"n_tokens", tokens.size()}};
+              {"chunk", options.n_chunk}};
+  report(pass, n_tokens, out);
   divergence.report(out);
   write_json(out);
-  return exit_ok;
+  return exit_code;
 }
 
 LoopedText looped_text(const PerplexityOptions& options, const runnel_model* model,
@@ -170,45 +216,18 @@ int run_comparison(const PerplexityOptions& options, const runnel_model* model,
   return exit_ok;
 }
 
-// A pass over the text, which Ctrl-C may have ended early: what was scored until then is told all the same.
-struct Pass {
-  double seconds;
-  bool interrupted;
-};
-
-Pass timed_pass(const std::function<void()>& score) {
-  const Stopwatch watch;
-  bool interrupted = false;
-  try {
-    score();
-  } catch (const Interrupted&) {
-    interrupted = true;
-  }
-  return {watch.seconds(), interrupted};
-}
-
 // What it gives: in JSON after what is particular to the mode.
 int write_result(const PerplexityOptions& options, const Tally& tally, std::int64_t n_tokens,
                  const Pass& pass, Json out) {
-  if (pass.interrupted && tally.total().n() == 0) throw Interrupted{};
-  const int exit_code = pass.interrupted ? exit_code_of_interrupt() : exit_ok;
+  const int exit_code = exit_code_of(pass, tally.total().n());
   if (options.json) {
-    out["n_tokens"] = n_tokens;
-    out["seconds"] = pass.seconds;
-    out["interrupted"] = pass.interrupted;
+    report(pass, n_tokens, out);
     tally.report(out);
     write_json(out);
     return exit_code;
   }
   write_out(tally.text());
-  const std::string scored = counted(tally.total().n(), "token") + " scored of " + with_commas(n_tokens) +
-                             " in " + fixed(pass.seconds, 1) + " s";
-  if (pass.interrupted) {
-    write_note(scored + ", when Ctrl-C ended it");
-  } else {
-    write_note(scored + " (" + rate_text(static_cast<double>(n_tokens) / std::max(pass.seconds, 1e-6)) +
-               " tokens/s)");
-  }
+  note_scored(pass, tally.total().n(), n_tokens);
   return exit_code;
 }
 

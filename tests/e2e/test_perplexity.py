@@ -131,14 +131,16 @@ class Perplexity(e2e.TestCase):
             time.sleep(2)  # a minute at least would be needed
             process.send_signal(signal.SIGINT)
             start = time.monotonic()
-            process.communicate(timeout=e2e.TIMEOUT_S)
-        self.assertEqual(process.returncode, 130)
+            out, note = process.communicate(timeout=e2e.TIMEOUT_S)
+        self.assertEqual((process.returncode, out, note), (130, b"", b""))
         self.assertLess(time.monotonic() - start, 10)
 
     def test_ctrl_c_tells_what_was_scored(self):
         path = self.write("text", STORY * 500)
-        for mode in (["-c", 16], ["--stream", "--latency", "--buckets", 50]):
-            for form in ([], ["--json"]):
+        chunks, stream = ["-c", 16], ["--stream", "--latency", "--buckets", 50]
+        divergence = ["-c", 16, "--kl-divergence", "--base", e2e.DEMO]
+        for mode, forms in ((chunks, ([], ["--json"])), (stream, ([], ["--json"])), (divergence, (["--json"],))):
+            for form in forms:
                 with e2e.start("perplexity", e2e.DEMO, "-f", path, "-t", 1, *mode, *form) as process:
                     time.sleep(3)  # the whole would need minutes
                     process.send_signal(signal.SIGINT)

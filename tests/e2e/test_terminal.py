@@ -156,7 +156,8 @@ class TerminalInterrupt(e2e.TestCase):
         self.interrupted(*slow, last_words=scored)
         self.interrupted(*slow, "--stream", last_words=scored)
         self.interrupted(*slow, "--compare", "--tokens", 100000, "--svg", self.folder / "out.svg")
-        self.interrupted(*slow, "--kl-divergence", "--base", e2e.DEMO)
+        scored = rb"PPL  [^%]*99 % KLD [^%]* %\r\n[^%]*when Ctrl-C ended it[^%]*\Z"
+        self.interrupted(*slow, "--kl-divergence", "--base", e2e.DEMO, last_words=scored)
 
     def test_inspect(self):
         pictures = ("--svg", self.folder / "pictures")
