@@ -20,7 +20,9 @@ constexpr const char* examples =
     "  runnel info model.gguf --all                 every metadata key and tensor\n"
     "  runnel info model.gguf --json\n"
     "\n"
-    "Of a model that runnel is not made for, what its file holds is shown too, and why it cannot be run.";
+    "Of a model that runnel is not made for, but whose tokenizer it knows, what its file holds is shown too, "
+    "and\n"
+    "why it cannot be run.";
 
 struct InfoOptions {
   std::string model;
