@@ -40,6 +40,7 @@ constexpr const char* own_text =
     "<|assistant|>It has a moderate price range.<|end|>"
     "<|user|>Good. Please also find me a cheap hotel nearby for one night.<|end|><|assistant|>";
 
+constexpr const char* massive_picture = "massive-activations.svg";
 constexpr std::size_t shown_outliers = 8;
 
 struct InspectOptions {
@@ -59,6 +60,14 @@ struct Result {
   std::size_t n_layer, n_head;
   std::vector<Outlier> massive, ffn;
 };
+
+// Pictures are drawn when all is read: what keeps them from being written is told before.
+void make_folder(const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) throw Failure(folder + ": cannot make the folder: " + failed.message());
+  expect_writable(folder + "/" + massive_picture);
+}
 
 Result inspect(const InspectOptions& options) {
   const Config config = options.settings.config();
@@ -81,6 +90,7 @@ Result inspect(const InspectOptions& options) {
     throw Failure("the text has " + counted(static_cast<std::int64_t>(result.tokens.size()), "token") +
                   "; expected more than the sinks (" + std::to_string(n_sinks) + ")");
   }
+  if (!options.svg_folder.empty()) make_folder(options.svg_folder);
   result.n_layer = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_LAYER));
   result.n_head = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_HEAD));
   result.inspection = std::make_unique<Inspection>(result.n_layer, result.n_head);
@@ -248,11 +258,8 @@ BarChart error_picture(const Result& r) {
 }
 
 void write_pictures(const Result& r, const std::string& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed) throw Failure(folder + ": cannot make the folder: " + failed.message());
   const std::string at = folder + "/";
-  write_file(at + "massive-activations.svg",
+  write_file(at + massive_picture,
              to_svg(peaks_picture(r, r.inspection->stream(), "Massive activations of the residual stream",
                                   r.massive)));
   write_file(at + "feed-forward-outliers.svg",

@@ -267,6 +267,7 @@ int run_perplexity(PerplexityOptions options) {
   options.model = model_or_bundled(options.model);
   refuse_same_file(options.svg, options.model, "model");
   if (options.text.file != "-") refuse_same_file(options.svg, options.text.file, "text");
+  if (!options.svg.empty()) expect_writable(options.svg);
   const Config config = options.settings.config();
   if (!options.is_stream()) {
     set_setting(config.get(), "sinks", "0");

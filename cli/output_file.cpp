@@ -86,6 +86,16 @@ void OutputFile::finish() {
   temporary_ = false;
 }
 
+void expect_writable(const std::string& path) {
+  std::error_code none_yet;
+  if (fs::is_other(fs::status(path, none_yet))) return;
+  {
+    const FinishFirst finish_first;  // no part of a file stays behind
+    const OutputFile tried(path);
+  }
+  if (interrupted()) throw Interrupted{};
+}
+
 void write_file(const std::string& path, std::string_view content) {
   {
     const FinishFirst finish_first;  // no part of a file stays behind

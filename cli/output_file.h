@@ -29,6 +29,10 @@ class OutputFile {
   bool temporary_ = false;
 };
 
+// Failure where no file can be written there, before the work is done whose result it is for. A pipe or a
+// device is not tried: its reader would take that for all there is.
+void expect_writable(const std::string& path);
+
 // Writes all of it, and notes that on standard error. A signal that comes meanwhile is heeded after that, by
 // Interrupted.
 void write_file(const std::string& path, std::string_view content);

@@ -1,4 +1,4 @@
-"""Files that commands write: never one that is read, never half of one, and results are told before pictures fail."""
+"""Files that commands write: never one that is read, never half of one, results before pictures."""
 
 import json
 import os
@@ -11,6 +11,8 @@ import e2e
 
 
 class OutputFiles(e2e.TestCase):
+    compare = ("perplexity", e2e.DEMO, "-p", "Hello " * 60, "--compare", "--window", 12, "--tokens", 40)
+
     def model(self):
         return self.write("model.gguf", e2e.DEMO.read_bytes())
 
@@ -48,7 +50,6 @@ class OutputFiles(e2e.TestCase):
     def test_a_dash_is_no_file(self):
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
-        compare = ("perplexity", e2e.DEMO, "-p", "Hello " * 60, "--compare", "--window", 12, "--tokens", 40)
         for *arguments, option in (
             ("chat", "--session"),
             ("quantize", e2e.DEMO, "OUT"),
@@ -56,7 +57,7 @@ class OutputFiles(e2e.TestCase):
         ):
             name = [] if option == "OUT" else [option]
             self.fail_cleanly(*arguments, *name, "-", code=2, naming=f"{option}: expected the name of a file, got")
-        for arguments in (("chat", "--transcript"), ("logits", "--tokens", "1", "--out"), (*compare, "--svg")):
+        for arguments in (("chat", "--transcript"), ("logits", "--tokens", "1", "--out"), (*self.compare, "--svg")):
             self.fail_cleanly(*arguments, "-", code=2, naming=f"{arguments[-1]}: expected the name of a file, got")
             self.fail_cleanly(*arguments, "-", code=2, naming="; standard output is /dev/stdout")
         self.fail_cleanly("inspect", "--svg", "-", code=2, naming="--svg: expected the name of a folder, got")
@@ -115,16 +116,26 @@ class OutputFiles(e2e.TestCase):
         self.ended("synth", "--shape", "smollm2-135m", "--type", "q8_0", self.folder / "synth.gguf", "-t", "1")
 
     def test_figures_come_before_pictures(self):
-        nowhere = self.folder / "no" / "picture.svg"
-        compare = ("perplexity", e2e.DEMO, "-p", "Hello " * 60, "--compare", "--window", 12, "--tokens", 40)
-        result = e2e.run(*compare, "--svg", nowhere)
+        result = e2e.run(*self.compare, "--svg", "/dev/full")
         self.assertEqual(result.code, 1, result)
         self.assertIn(b"recomputed", result.out)
-        self.assertIn("picture.svg: cannot write: No such file", result.err)
-        folder = self.write("folder", b"a file")
+        self.assertIn("/dev/full: cannot write: No space", result.err)
+        folder = self.folder / "pictures"
+        (folder / "attention-sinks.svg").mkdir(parents=True)
         result = e2e.run("inspect", e2e.DEMO, "-p", "Hello there", "--svg", folder)
         self.assertEqual(result.code, 1, result)
         self.assertIn(b"attention on the sink", result.out)
+
+    def test_places_for_pictures_are_tried_before_the_work(self):
+        file, folder = self.write("file", b"a file"), self.folder / "folder"
+        for path, why in ((self.folder / "no" / "picture.svg", "No such file"), (self.folder, "Is a directory")):
+            self.fail_cleanly(*self.compare, "--svg", path, code=1, naming=f"{path}: cannot write: {why}")
+        (folder / "massive-activations.svg").mkdir(parents=True)
+        for path, why in ((file, "cannot make the folder"), (folder, "cannot write: Is a directory")):
+            self.fail_cleanly("inspect", e2e.DEMO, "-p", "Hello there", "--svg", path, code=1, naming=why)
+        self.fail_cleanly(*self.compare, "--tokens", 2, "--svg", file, code=1, naming="the text has 2 tokens")
+        self.assertEqual(file.read_bytes(), b"a file")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["file", "folder"])
 
     def test_an_answer_that_was_cut_off_ends_its_line(self):
         path = self.write("talk.txt", b"You: Hello\nModel: How are")

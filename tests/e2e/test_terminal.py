@@ -160,8 +160,11 @@ class TerminalInterrupt(e2e.TestCase):
         self.interrupted(*slow, "--kl-divergence", "--base", e2e.DEMO, last_words=scored)
 
     def test_inspect(self):
-        pictures = ("--svg", self.folder / "pictures")
-        self.interrupted("inspect", e2e.DEMO, "-f", self.long_text(), "--max-tokens", 100000, "-t", 1, *pictures)
+        pictures = self.folder / "pictures"
+        pictures.mkdir()
+        flags = ("-f", self.long_text(), "--max-tokens", 100000, "-t", 1, "--svg", pictures)
+        self.interrupted("inspect", e2e.DEMO, *flags)
+        self.assertEqual(os.listdir(pictures), [])
 
     def test_prompts(self):
         self.interrupted("generate", e2e.DEMO, "-f", self.long_text(), "-t", 1)
