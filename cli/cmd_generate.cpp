@@ -124,7 +124,7 @@ int run_generate(GenerateOptions options) {
   } else {
     write_out("\n");
   }
-  if (!options.json) note_reread(runnel_session_stat(session.get(), RUNNEL_STAT_REREAD_TOKENS));
+  if (!options.json) note_reread(model.get(), runnel_session_stat(session.get(), RUNNEL_STAT_REREAD_TOKENS));
   if (!options.quiet && !options.json) write_note(statistics(session.get(), finish));
   return finish == RUNNEL_FINISH_STOPPED ? exit_interrupted : exit_ok;
 }

@@ -88,7 +88,7 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
     end_line();
     transcript_.end_turn();
     if (!is_read && finish != RUNNEL_FINISH_STOPPED) note_unseen("message", stat(RUNNEL_STAT_UNSEEN));
-    note_reread(stat(RUNNEL_STAT_REREAD_TOKENS) - reread_before);
+    note_reread(model_.get(), stat(RUNNEL_STAT_REREAD_TOKENS) - reread_before);
     return interrupted() ? RUNNEL_FINISH_STOPPED : finish;
   } catch (const Failure& failure) {
     end_line();
@@ -126,10 +126,21 @@ runnel_finish Conversation::say(std::string_view text) {
 
 runnel_finish Conversation::again() {
   transcript_.remark("another answer in place of the last");
+  bool is_empty = false;
   const auto call = [&](runnel_text_fn on_text, void* user, runnel_finish* finish) {
-    return runnel_chat_again(chat_.get(), options_.n_tokens, on_text, user, finish);
+    const runnel_status status = runnel_chat_again(chat_.get(), options_.n_tokens, on_text, user, finish);
+    is_empty = status == RUNNEL_STOPPED;
+    return status;
   };
-  return answer(call, false);
+  const runnel_finish finish = answer(call, false);
+  if (is_empty) fail_empty();
+  return finish;
+}
+
+// What is seen had to be read again (see runnel_session_rewind), and was not to the end.
+void Conversation::fail_empty() {
+  transcript_.remark("the conversation starts over");
+  throw Failure("stopped before all was read again: the conversation is empty");
 }
 
 runnel_finish Conversation::go_on() {
@@ -145,7 +156,14 @@ void Conversation::start(std::string_view system) {
 }
 
 void Conversation::undo() {
-  check(runnel_chat_undo(chat_.get()));
+  clear_interrupt();
+  const StopSession stop_on_interrupt(session_.get());
+  const ReadingBar bar(session_.get());
+  const std::int64_t reread_before = stat(RUNNEL_STAT_REREAD_TOKENS);
+  const runnel_status status = runnel_chat_undo(chat_.get());
+  if (status == RUNNEL_STOPPED) fail_empty();
+  check(status);
+  note_reread(model_.get(), stat(RUNNEL_STAT_REREAD_TOKENS) - reread_before);
   transcript_.remark("the last exchange is taken back");
 }
 
@@ -245,7 +263,7 @@ std::string Conversation::statistics() const {
   text += "exchanges seen  " + with_commas(stat(RUNNEL_STAT_TURNS)) + "\n";
   text += "left the window " + counted(stat(RUNNEL_STAT_EVICTED), "token") + "\n";
   if (stat(RUNNEL_STAT_REREAD_TOKENS) > 0) {
-    text += "read again      " + counted(stat(RUNNEL_STAT_REREAD_TOKENS), "token") + " (learned positions)\n";
+    text += "read again      " + counted(stat(RUNNEL_STAT_REREAD_TOKENS), "token") + "\n";
   }
   text += "read            " + part(RUNNEL_STAT_FED_TOKENS, RUNNEL_STAT_FED_US) + "\n";
   text += "generated       " + part(RUNNEL_STAT_GENERATED_TOKENS, RUNNEL_STAT_GENERATED_US) + "\n";

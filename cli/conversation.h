@@ -30,7 +30,9 @@ class Conversation {
 
   void reset() { start(options_.system); }
   void start(std::string_view system);  // over, with this system prompt
-  void undo();                          // the last exchange
+  // Takes the last exchange back. Where Ctrl-C stops what has to be read again for it, here and in again(),
+  // the conversation is empty: Failure says so.
+  void undo();
   // Adds a line to the system prompt and reads the conversation again; how many tokens that took. Where
   // Ctrl-C stops it, the line stays and the conversation does not: Failure says so.
   std::int64_t pin(std::string_view text);
@@ -58,6 +60,7 @@ class Conversation {
   using Call = std::function<runnel_status(runnel_text_fn, void* user, runnel_finish* finish)>;
   runnel_finish stream(const Call& call, bool says = false);
   runnel_finish answer(const Call& call, bool says);
+  [[noreturn]] void fail_empty();
   std::int64_t stat(runnel_stat which) const { return runnel_session_stat(session_.get(), which); }
 
   ConversationOptions options_;

@@ -22,10 +22,13 @@ void note_unseen(const char* what, std::int64_t n_tokens) {
                " of its tokens " + (n_tokens == 1 ? "is" : "are") + " no longer seen]");
 }
 
-void note_reread(std::int64_t n_tokens) {
-  if (n_tokens > 0)
-    write_note("[the window was full: " + counted(n_tokens, "token") +
-               " read again, since this model has learned positions]");
+void note_reread(const runnel_model* model, std::int64_t n_tokens) {
+  if (n_tokens == 0) return;
+  const bool is_learned = runnel_model_fact(model, RUNNEL_CAN_STREAM) == 0;
+  write_note((is_learned ? "[the window was full: " : "[") + counted(n_tokens, "token") +
+             " read again, since " +
+             (is_learned ? "this model has learned positions]"
+                         : "layers with a window of their own had let go of them]"));
 }
 
 void note_threads(std::int64_t n_threads) {

@@ -12,8 +12,8 @@ void note_untrained_window(const runnel_model* model, const runnel_session* sess
 // How many tokens of what was read ("prompt", "message") the window could not hold, if any.
 void note_unseen(const char* what, std::int64_t n_tokens);
 
-// How many tokens were read again, if any: learned positions are not read again in silence.
-void note_reread(std::int64_t n_tokens);
+// How many tokens were read again, if any: that is not done in silence.
+void note_reread(const runnel_model* model, std::int64_t n_tokens);
 
 // That more threads were asked for than there are cores to run them.
 void note_threads(std::int64_t n_threads);
