@@ -136,7 +136,8 @@ constexpr size_t panel_block_cols = 512;
   /* one step of the online softmax (Milakov and Gimelshein 2018, algorithm 3) over a block of n scores: with          \
      m = max(*max, s), s[j] = exp(s[j] - m), *sum = *sum exp(*max - m) + sum_j s[j], *max = m; returns                 \
      exp(old *max - m), by which what was mixed so far is to be scaled. *max starts at -infinity, *sum at 0; a         \
-     score of -infinity is a masked key (s[j] = 0). All masked so far: s = 0, *max stays, returns 1. */                \
+     score of -infinity is a masked key (s[j] = 0). All masked so far: s = 0, *max stays, returns 1. A score that is   \
+     no number counts as masked, or makes all that is written none. */                                                 \
   X(softmax_step, float,  (float* s, size_t n, float* max, float* sum))                                                \
   /* y = x / sqrt(mean(x^2) + eps) * gain;  gain: [n]. y may be x */                                                   \
   X(rms_norm,     void,   (float* y, const float* x, const float* gain, size_t n, float eps))                          \
