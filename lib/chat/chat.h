@@ -1,5 +1,5 @@
 // A conversation over a session: what is said goes in by the model's template, the answer comes out, and
-// nothing that was read is read again (but by pin()).
+// nothing that was read is read again, but by pin() and by what goes back further than a model's own window.
 //
 // The pinned prefix is all that the template puts in front of what is said first: BOS, the system prompt, the
 // start of a user message. An exchange goes from what is said to where the next user message has been opened,
