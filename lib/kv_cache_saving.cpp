@@ -97,7 +97,7 @@ KvCache::Held KvCache::held() const {
   held.layers.reserve(layers_.size());
   const std::int64_t end = std::max(held.oldest, position_);
   for (const LayerSlots& layer : layers_)
-    held.layers.push_back(std::min(end, std::max({held.oldest, layer.oldest, position_ - layer.ring})));
+    held.layers.push_back(std::min(end, std::max(held.oldest, oldest_in(layer))));
   return held;
 }
 

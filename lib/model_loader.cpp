@@ -150,8 +150,7 @@ Result<void> ModelLoader::read_factors() {
 Result<void> ModelLoader::read_weights() {
   Weights& w = model_.weights_;
   const GgufTensor* embedding = file_.find_tensor("token_embd.weight");
-  if (!embedding)
-    return error(RUNNEL_BAD_FILE, "%s: tensor token_embd.weight is missing", file_.name().c_str());
+  if (!embedding) return missing("token_embd.weight");
   shape_.n_vocab = embedding->dims[1];
   if (model_.is_packed_) {
     RUNNEL_ASSIGN(shape_.n_vocab, packed_n_vocab(file_));  // the tensor has rows that fill up a panel
@@ -358,7 +357,7 @@ Result<NormWeights> ModelLoader::norm(const std::string& name, std::size_t n) {
 
 Result<const float*> ModelLoader::vector(const std::string& name, std::size_t n) {
   RUNNEL_ASSIGN(const float* result, optional_vector(name, n));
-  if (!result) return error(RUNNEL_BAD_FILE, "%s: tensor %s is missing", file_.name().c_str(), name.c_str());
+  if (!result) return missing(name);
   return result;
 }
 
@@ -382,7 +381,7 @@ Result<const float*> ModelLoader::optional_vector(const std::string& name, std::
 Result<const GgufTensor*> ModelLoader::tensor(const std::string& name,
                                               std::initializer_list<std::uint64_t> dims) {
   const GgufTensor* t = claim(name);
-  if (!t) return error(RUNNEL_BAD_FILE, "%s: tensor %s is missing", file_.name().c_str(), name.c_str());
+  if (!t) return missing(name);
   std::size_t i = 0;
   bool same = true;
   for (std::uint64_t d : dims) same &= t->dims[i++] == d;
@@ -410,6 +409,10 @@ Result<void> ModelLoader::refuse_unclaimed() const {
                  file_.name().c_str(), printable(t.name).c_str(), model_.architecture_.c_str());
   }
   return {};
+}
+
+Error ModelLoader::missing(const std::string& name) const {
+  return error(RUNNEL_BAD_FILE, "%s: tensor %s is missing", file_.name().c_str(), name.c_str());
 }
 
 }  // namespace runnel

@@ -53,6 +53,7 @@ class ModelLoader {
   // The tensor, which from now on is one that the model uses; null when it is not there.
   const GgufTensor* claim(const std::string& name);
   Result<void> refuse_unclaimed() const;
+  Error missing(const std::string& name) const;
 
   Model& model_;
   const GgufFile& file_;

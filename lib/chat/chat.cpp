@@ -241,8 +241,12 @@ Result<void> Chat::go_back(std::int64_t position) {
 }
 
 Result<void> Chat::forget_all() {
-  exchanges_.clear();
   transcript_.clear();
+  return back_to_opening();
+}
+
+Result<void> Chat::back_to_opening() {
+  exchanges_.clear();
   answer_ = Answer::none;
   return session_->rewind(n_opening_read());
 }
@@ -253,9 +257,7 @@ Result<void> Chat::drop_last() {
   exchanges_.pop_back();
   answer_ = last.before;
   if (answer_ != Answer::none && last.start > session_->held_from()) return go_back(last.start);
-  exchanges_.clear();
-  answer_ = Answer::none;
-  return session_->rewind(n_opening_read());
+  return back_to_opening();
 }
 
 // The new prefix, and behind it the whole exchanges that are still seen and fit.

@@ -74,6 +74,7 @@ class Chat {
   Result<void> hear(std::span<const Token> tokens, std::string_view text);
   Result<void> go_back(std::int64_t position);
   Result<void> forget_all();
+  Result<void> back_to_opening();
   Result<void> drop_last();
   Result<void> open_with(std::string system);
   Result<void> begin_alone();

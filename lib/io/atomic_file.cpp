@@ -28,13 +28,16 @@ std::string link_target(const std::string& path) {
   return n > 0 && n < static_cast<ssize_t>(sizeof text) ? std::string(text, static_cast<std::size_t>(n)) : "";
 }
 
+// Bytes of a path up to the name in its folder.
+std::size_t folder_size(const std::string& path) { return path.rfind('/') + 1; }
+
 // Where a path leads through links at the end of which there is no file yet.
 std::string follow_dangling(std::string path) {
   constexpr int max_links = 40;  // as many as Linux follows: path_resolution(7)
   for (int i = 0; i < max_links; ++i) {
     const std::string target = link_target(path);
     if (target.empty()) break;
-    const std::size_t n_folder = target.front() == '/' ? 0 : path.rfind('/') + 1;
+    const std::size_t n_folder = target.front() == '/' ? 0 : folder_size(path);
     path.replace(n_folder, std::string::npos, target);
   }
   return path;
@@ -59,16 +62,14 @@ Error overwrites_input(const std::string& path, const std::string& input) {
 // Next to the target. Of a name as long as names can be the end is left out.
 std::string partial_name(const std::string& path, int attempt) {
   const std::string suffix = ".partial-" + std::to_string(attempt);
-  const std::size_t folder = path.rfind('/') + 1;  // 0 where there is none
-  return path.substr(0, folder) + path.substr(folder, NAME_MAX - suffix.size()) + suffix;
+  return path.substr(0, folder_size(path) + NAME_MAX - suffix.size()) + suffix;
 }
 
 // Makes the disk keep the new name, too: until then a file that is renamed may have its old one after a power
 // cut. Some file systems cannot, or do so by themselves.
 void flush_folder(const std::string& path) {
-  const std::size_t folder = path.rfind('/') + 1;
-  const int fd =
-      ::open(folder > 0 ? path.substr(0, folder).c_str() : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::string folder = path.substr(0, folder_size(path));
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
   ::fsync(fd);
   ::close(fd);

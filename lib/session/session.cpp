@@ -77,7 +77,10 @@ Session::Session(std::shared_ptr<const Model> model, const Settings& settings, c
   if (!keeps_all) reread_batch_.resize(static_cast<std::size_t>(size.batch));
 }
 
-Error Session::stopped() { return error(RUNNEL_STOPPED, "stopped on request"); }
+Error Session::stopped(std::int64_t read_from) {
+  if (!last_logits_ && n_read_ > read_from) last_logits_ = forward_.last_logits(team_);
+  return error(RUNNEL_STOPPED, "stopped on request");
+}
 
 std::int64_t Session::scratch_bytes() const {
   return Forward::n_bytes(*model_, kernels_, cache_.size(), forward_.n_threads());
@@ -202,8 +205,7 @@ Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_lo
       tell_progress(1.0 - static_cast<double>(tokens.size()) / n_all);
       continue;
     }
-    if (!last_logits_ && n_read_ > before) last_logits_ = forward_.last_logits(team_);  // to go on from
-    return stopped();
+    return stopped(before);
   }
   return {};
 }
@@ -289,17 +291,16 @@ Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on
       end_token_ = token;
       return finish(RUNNEL_FINISH_END, on_text, user);
     }
-    read_one(token);
-    ++stats_.generated_tokens;
-    stats_.generated_us += us_since(start);
+    read_generated(token, start);
     if (const auto ended = emit(token, on_text, user)) return *ended;
   }
   return finish(RUNNEL_FINISH_LENGTH, on_text, user);
 }
 
-void Session::read_end_token() {
-  const Clock::time_point start = Clock::now();
-  read_one(end_token_);
+void Session::read_end_token() { read_generated(end_token_, Clock::now()); }
+
+void Session::read_generated(Token token, Clock::time_point start) {
+  read_one(token);
   ++stats_.generated_tokens;
   stats_.generated_us += us_since(start);
 }

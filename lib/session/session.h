@@ -131,7 +131,7 @@ class Session {
   Result<void> read_saved_sampler(const SavedFile& file, Saved& saved) const;
 
   void clear(std::int64_t n_prefix);
-  static Error stopped();
+  Error stopped(std::int64_t read_from);  // what was read since then, if anything, can be gone on from
   void resize_team(std::size_t n_threads);
   Result<void> read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
   // False where on_logits wants no more or a stop came. The batch is read all the same, unless the stop came
@@ -139,6 +139,7 @@ class Session {
   bool read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits, void* user);
   void tell_progress(double fraction);  // and stops, where nobody wants more
   void read_one(Token token);
+  void read_generated(Token token, std::chrono::steady_clock::time_point start);
   void remember(std::span<const Token> tokens);
   void take_back(std::int64_t position);
   Result<void> read_again(std::int64_t to);

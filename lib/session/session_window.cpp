@@ -66,16 +66,14 @@ Result<void> Session::rewind(std::int64_t position) {
 Result<void> Session::read_again(std::int64_t to) {
   const std::int64_t from = std::max(cache_.window_begin(to - 1), cache_.oldest());
   begin_call();
-  cache_.rewind(from);
   cache_.evict(from);
-  n_read_ = from;
-  last_logits_ = nullptr;
-  recall();
+  take_back(from);
   while (n_read_ < to) {
     const auto n = static_cast<std::size_t>(std::min(cache_.size().batch, to - n_read_));
     for (std::size_t i = 0; i < n; ++i) reread_batch_[i] = token(n_read_ + static_cast<std::int64_t>(i));
-    const bool goes_on = read_batch(std::span(reread_batch_).first(n), true, nullptr, nullptr);
-    if (!goes_on && n_read_ < to) return stopped();
+    const bool is_last = n_read_ + static_cast<std::int64_t>(n) == to;
+    const bool goes_on = read_batch(std::span(reread_batch_).first(n), is_last, nullptr, nullptr);
+    if (!goes_on && n_read_ < to) return stopped(from);
     stats_.reread_tokens += static_cast<std::int64_t>(n);
     tell_progress(static_cast<double>(n_read_ - from) / static_cast<double>(to - from));
   }

@@ -2,9 +2,7 @@
 // and not computed without.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <span>
 
 #include "lib/model.h"
 #include "tests/support/folder.h"
@@ -16,22 +14,20 @@
 namespace runnel::test {
 namespace {
 
-std::vector<std::byte> bytes_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
-  return {begin, begin + text.size()};
+Result<std::shared_ptr<const Model>> model_of(const std::string& bytes) {
+  return Model::from_memory(std::as_bytes(std::span(bytes)), {}, "file");
 }
 
-// The file with the last letter of a key or name changed, wherever it stands with its length in front.
-std::vector<std::byte> with_damaged(std::vector<std::byte> bytes, std::string_view name) {
+// The file with the last letter of a key or name changed, where it stands with its length in front.
+std::string with_damaged(std::string bytes, const std::string& name) {
   std::string encoded(sizeof(std::uint64_t), '\0');
   encoded[0] = static_cast<char>(name.size());
   encoded += name;
-  const auto* const as_bytes = reinterpret_cast<const std::byte*>(encoded.data());
-  const auto found = std::search(bytes.begin(), bytes.end(), as_bytes, as_bytes + encoded.size());
-  EXPECT_NE(found, bytes.end()) << name;
-  if (found != bytes.end()) *(found + static_cast<std::ptrdiff_t>(encoded.size()) - 1) ^= std::byte{1};
+  const std::size_t at = bytes.find(encoded);
+  EXPECT_NE(at, std::string::npos) << name;
+  if (at == std::string::npos) return bytes;
+  char& last = bytes[at + encoded.size() - 1];
+  last = static_cast<char>(last ^ 1);
   return bytes;
 }
 
@@ -84,17 +80,17 @@ TEST_P(MissingParts, tensors) {
 }
 
 TEST_P(MissingParts, tensors_with_a_damaged_name) {
-  const std::vector<std::byte> whole = bytes_of(path_);
-  ASSERT_TRUE(Model::from_memory(whole, {}, "file"));
+  const std::string whole = read_bytes(path_);
+  ASSERT_TRUE(model_of(whole));
   for (const std::string& name : ModelWeights::read(path_).order) {
     if (name.starts_with("cls.")) continue;  // and so it does when it is damaged
-    expect_refused(Model::from_memory(with_damaged(whole, name), {}, "file"), named(name));
+    expect_refused(model_of(with_damaged(whole, name)), named(name));
   }
 }
 
 TEST_P(MissingParts, keys) {
-  const std::vector<std::byte> whole = bytes_of(path_);
-  const auto model = Model::from_memory(whole, {}, "file");
+  const std::string whole = read_bytes(path_);
+  const auto model = model_of(whole);
   ASSERT_TRUE(model);
   const Family& family = (*model)->family();
   std::vector<std::string> names = {
@@ -107,7 +103,7 @@ TEST_P(MissingParts, keys) {
   if (family.divides_logits) names.push_back("logit_scale");
   for (const std::string& name : names) {
     const std::string key = std::string(family.name) + "." + name;
-    expect_refused(Model::from_memory(with_damaged(whole, key), {}, "file"), key);
+    expect_refused(model_of(with_damaged(whole, key)), key);
   }
 }
 
