@@ -1,27 +1,16 @@
 #include "errors.h"
 
-#include <string_view>
+#include "names.h"
+#include "settings.h"
 
 namespace cli {
-namespace {
-
-// What a program does about it, and what one does at the command.
-struct Remedy {
-  std::string_view in_a_program, at_the_command;
-};
-constexpr Remedy remedies[] = {
-    {"set \"template\" to one of: ", "give one with --template NAME: "},
-    {"a larger window, or let them stream through it (overflow stream)",
-     "a larger --window, or let them stream through it (--overflow stream)"},
-};
-
-}  // namespace
 
 std::string last_error() {
   std::string message = runnel_last_error();
-  for (const Remedy& remedy : remedies) {
-    const std::size_t at = message.find(remedy.in_a_program);
-    if (at != std::string::npos) message.replace(at, remedy.in_a_program.size(), remedy.at_the_command);
+  for (const std::string& setting : names_of(runnel_setting_name)) {
+    const std::string quoted = '"' + setting + '"', option = option_name(setting);
+    for (std::size_t at = 0; (at = message.find(quoted, at)) != std::string::npos; at += option.size())
+      message.replace(at, quoted.size(), option);
   }
   return message;
 }

@@ -34,7 +34,7 @@ struct Interrupted {};
 // Whoever read our standard output has gone: nothing is left to do, and nothing to say.
 struct ReaderGone {};
 
-// The library's message; where it says which setting would help, that is an option here.
+// The library's message, in which "template" and other settings are called --template, as here.
 std::string last_error();
 
 // Throws Failure, or Unsupported, with that message unless the status is RUNNEL_OK; Interrupted where Ctrl-C

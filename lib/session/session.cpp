@@ -109,7 +109,7 @@ Result<void> Session::check_prefix(std::int64_t n_prefix) const {
     return error(
         RUNNEL_BAD_ARGUMENT,
         "%lld tokens are to stay for ever, but the cache holds %lld in all (sinks and window) and one at "
-        "least must be left for the window: take a larger window",
+        "least must be left for the window: take a larger \"window\"",
         static_cast<long long>(n_prefix), static_cast<long long>(n_total()));
   return {};
 }
@@ -165,8 +165,8 @@ Result<void> Session::feed(std::span<const Token> tokens, runnel_logits_fn on_lo
   if (settings_.overflow == Overflow::error && tokens.size() > static_cast<std::size_t>(most_at_once()))
     return error(
         RUNNEL_BAD_ARGUMENT,
-        "overflow: %zu tokens at once, but the window takes %lld: give less, a larger window, or let them "
-        "stream through it (overflow stream)",
+        "overflow: %zu tokens at once, but the window takes %lld: give less, a larger \"window\", or let "
+        "them stream through it (\"overflow\" stream)",
         tokens.size(), static_cast<long long>(most_at_once()));
   const std::int64_t before = n_read_;
   Result<void> result = read(tokens, on_logits, user);

@@ -96,7 +96,7 @@ class PipedChat(e2e.TestCase):
 
     def test_a_model_without_a_form_says_how_to_give_one(self):
         model = e2e.shared("models/stories260K-f32.gguf")
-        self.fail_cleanly("chat", model, stdin=b"Hello\n", code=1, naming="give one with --template NAME: chatml, ")
+        self.fail_cleanly("chat", model, stdin=b"Hello\n", code=1, naming="set --template to one of: chatml, ")
         self.succeed("chat", model, "--template", "chatml", "-n", "5", stdin=b"Hello\n")
 
     def test_for_ever_lasts_until_interrupted(self):

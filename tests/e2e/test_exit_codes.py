@@ -35,7 +35,7 @@ class ExitCodes(e2e.TestCase):
         for token in ("4096", "-1"):
             self.usage("logits", e2e.DEMO, f"--tokens=1,{token}", "--out", self.folder / "out", naming="--tokens: ")
         self.usage("chat", "--template", "abacus", naming="--template")
-        self.usage("chat", "--system", "Be brief. " * 40, "--window", "16", naming="larger window")
+        self.usage("chat", "--system", "Be brief. " * 40, "--window", "16", naming="larger --window")
 
     def test_a_window_that_the_model_cannot_have(self):
         learned = e2e.shared("golden/gpt2-dense.gguf")

@@ -322,7 +322,7 @@ class TerminalChat(e2e.TestCase):
     def test_a_system_prompt_that_leaves_no_window_changes_nothing(self):
         terminal = self.start("--window", "60")
         terminal.type("/system " + "Be kind. " * 40 + "\n")
-        terminal.expect("larger window")
+        terminal.expect("larger --window")
         terminal.expect(PROMPT)
         terminal.type("/reset\n")
         terminal.expect("the conversation starts over")
