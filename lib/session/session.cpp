@@ -90,7 +90,7 @@ void Session::clear(std::int64_t n_prefix) {
   cache_.restart(n_prefix);
   history_.set_prefix(n_prefix);
   turns_.clear();
-  utf8_.clear();
+  begin_text();
   last_logits_ = nullptr;
   n_read_ = 0;
 }
@@ -188,7 +188,7 @@ std::int64_t Session::count_unseen(std::int64_t fed_from) const {
 }
 
 Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
-  utf8_.clear();
+  begin_text();
   const std::int64_t before = n_read_;
   const auto n_all = static_cast<double>(tokens.size());
   while (!tokens.empty()) {
@@ -280,7 +280,6 @@ Result<void> Session::check_count(std::int64_t n_tokens) {
 
 Result<runnel_finish> Session::generate(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   RUNNEL_TRY(check_count(n_tokens));
-  stop_text_.clear();
   end_token_ = -1;
   const Tokenizer* tokenizer = model_->tokenizer();
   for (std::int64_t i = 0; i != n_tokens; ++i) {
@@ -319,6 +318,11 @@ std::optional<runnel_finish> Session::emit(Token token, runnel_text_fn on_text, 
   return found ? std::optional(RUNNEL_FINISH_STOP_TEXT) : std::nullopt;
 }
 
+void Session::begin_text() noexcept {
+  utf8_.clear();
+  stop_text_.clear();
+}
+
 // Gives what was held back. Half a character is U+FFFD at the end of a text, and else waits for what is
 // generated next.
 runnel_finish Session::finish(runnel_finish how, runnel_text_fn on_text, void* user) {
@@ -329,6 +333,7 @@ runnel_finish Session::finish(runnel_finish how, runnel_text_fn on_text, void* u
     how = RUNNEL_FINISH_STOP_TEXT;
   else
     stop_text_.flush(piece_);
+  if (how == RUNNEL_FINISH_END) begin_text();
   return give(on_text, user) ? how : RUNNEL_FINISH_STOPPED;
 }
 

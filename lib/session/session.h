@@ -152,6 +152,8 @@ class Session {
   std::int64_t room_by_turn();
   std::int64_t reread_from() const;
   void reread();
+  // What is generated next does not go on with the text generated before.
+  void begin_text() noexcept;
   std::optional<runnel_finish> emit(Token token, runnel_text_fn on_text, void* user);
   runnel_finish finish(runnel_finish how, runnel_text_fn on_text, void* user);
   bool give(runnel_text_fn on_text, void* user);  // piece_ to the callback; false: it refused

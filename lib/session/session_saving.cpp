@@ -196,7 +196,7 @@ void Session::restore(Saved&& saved) {
   for (std::int64_t i = 0; i < n_tokens; ++i)
     history_.put(i < n_pinned ? i : n_read_ - n_tokens + i, saved.tokens[static_cast<std::size_t>(i)]);
   turns_ = TurnMarks(std::move(saved.turns));
-  utf8_.clear();
+  begin_text();
   sampler_.restore(saved.sampler);
   end_token_ = saved.end_token;
   stats_ = saved.stats;

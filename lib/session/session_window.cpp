@@ -51,7 +51,7 @@ Result<void> Session::rewind(std::int64_t position) {
         static_cast<long long>(held_from()), static_cast<long long>(n_read_));
   turns_.forget_after(position);
   if (position == n_read_) return {};
-  utf8_.clear();
+  begin_text();
   // The token in front is read again, for its logits, unless it has left.
   const std::int64_t again = position > 0 && is_held(position - 1) ? position - 1 : position;
   if (!cache_.has_seen(again)) return read_again(position);

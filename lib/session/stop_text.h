@@ -22,17 +22,21 @@ class StopText {
   // Whether what the last push() found is the end of an answer, and not, or not only, one of the stop texts.
   bool found_answer_end() const { return found_answer_end_; }
 
-  void flush(std::string& out);  // end of text: gives out what was held back
-  void clear() { held_.clear(); }
+  // Gives out what was held back. A stop text that began in it may still become complete; what of it was
+  // given out then stays so.
+  void flush(std::string& out);
+  // Another text begins.
+  void clear() noexcept;
 
  private:
   template <class Look>
   void for_each_text(Look look) const;
-  std::size_t n_held_back() const;
+  std::size_t n_held() const;
 
   std::vector<std::string> stops_;
   std::string answer_end_;
-  std::string held_;
+  std::string text_;         // its end, with which a stop text may begin
+  std::size_t n_given_ = 0;  // first bytes of text_ that flush() gave out
   bool found_answer_end_ = false;
 };
 

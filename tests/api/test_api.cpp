@@ -204,6 +204,17 @@ TEST_F(Api, stop_texts_end_the_text_and_are_not_part_of_it) {
   require(runnel_session_generate(session.get(), 40, append, &cut, &finish));
   EXPECT_EQ(finish, RUNNEL_FINISH_STOP_TEXT);
   EXPECT_EQ(cut, whole.substr(0, whole.find(stop)));
+  const std::int64_t n_read = runnel_session_stat(session.get(), RUNNEL_STAT_POSITION);
+
+  require(runnel_session_reset(session.get()));
+  require(runnel_session_feed_text(session.get(), "Once upon a time", 16, RUNNEL_ADD_BOS));
+  std::string given;
+  finish = RUNNEL_FINISH_LENGTH;
+  for (int i = 0; i < 40 && finish == RUNNEL_FINISH_LENGTH; ++i)
+    require(runnel_session_generate(session.get(), 1, append, &given, &finish));
+  EXPECT_EQ(finish, RUNNEL_FINISH_STOP_TEXT) << "though it was asked for token by token";
+  EXPECT_EQ(runnel_session_stat(session.get(), RUNNEL_STAT_POSITION), n_read);
+  EXPECT_TRUE(whole.starts_with(given) && given.size() >= cut.size()) << given;
 }
 
 // What was held back, lest it be the start of a stop text, comes with the token that it ends with.

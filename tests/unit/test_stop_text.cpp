@@ -66,10 +66,44 @@ TEST(StopText, FlushGivesTheRest) {
   EXPECT_EQ(out, "a");
   matcher.flush(out);
   EXPECT_EQ(out, "a##");
+  matcher.clear();
   EXPECT_FALSE(matcher.push("##", out));
   matcher.clear();
   matcher.flush(out);
   EXPECT_EQ(out, "a##");
+}
+
+// A text that is asked for in parts, as by generate() token by token: each is given out at its end.
+TEST(StopText, FindsWhatBeganInAnEarlierPart) {
+  StopText matcher({"\nUser:", "ab"});
+  std::string out;
+  for (const char* part : {"Hello\nU", "se"}) {
+    EXPECT_FALSE(matcher.push(part, out));
+    matcher.flush(out);
+  }
+  EXPECT_EQ(out, "Hello\nUse");
+  EXPECT_TRUE(matcher.push("r: more", out));
+  EXPECT_EQ(out, "Hello\nUse") << "given out before it was known";
+
+  out.clear();
+  EXPECT_FALSE(matcher.push("\nU", out)) << "nothing is left after a stop";
+  matcher.flush(out);
+  EXPECT_FALSE(matcher.push("s\n", out));
+  EXPECT_EQ(out, "\nUs") << "no stop text begins with what was given, another may";
+  EXPECT_TRUE(matcher.push("User:", out));
+  EXPECT_EQ(out, "\nUs");
+
+  out.clear();
+  EXPECT_FALSE(matcher.push("a", out));
+  matcher.flush(out);
+  matcher.clear();
+  EXPECT_FALSE(matcher.push("b", out)) << "of another text";
+  EXPECT_EQ(out, "ab");
+  matcher.clear();
+  EXPECT_FALSE(matcher.push("\nU", out));
+  matcher.flush(out);
+  matcher.set_stops({"\nU"});
+  EXPECT_FALSE(matcher.push("!", out)) << "what has become a stop text since then was given out";
 }
 
 TEST(StopText, WithoutStopsEverythingPasses) {
@@ -111,13 +145,28 @@ TEST(StopText, AgreesWithTheDefinitionHoweverItIsCut) {
     for (std::size_t n = random() % (longest + 1); n > 0; --n) text += "ab"[random() % 2];
     return text;
   };
+  const auto in_parts = [](const std::vector<std::string>& stops, std::string_view text, std::size_t size) {
+    StopText matcher(stops);
+    Outcome outcome{"", false};
+    for (; !text.empty() && !outcome.stopped; text.remove_prefix(std::min(size, text.size()))) {
+      outcome.stopped = matcher.push(text.substr(0, size), outcome.text);
+      matcher.flush(outcome.text);
+    }
+    return outcome;
+  };
   int n_stopped = 0;
   for (int i = 0; i < 5000; ++i) {
     const std::vector<std::string> stops = {word(6), word(6), word(9)};
     const std::string text = word(14);
     const Outcome expected = by_definition(stops, text);
     n_stopped += expected.stopped;
-    for (const std::size_t size : {1u, 2u, 3u, 5u, 20u}) ASSERT_EQ(run(stops, text, size), expected) << text;
+    for (const std::size_t size : {1u, 2u, 3u, 5u, 20u}) {
+      ASSERT_EQ(run(stops, text, size), expected) << text;
+      // Where a stop text shares parts, its beginning stays given.
+      const Outcome parts = in_parts(stops, text, size);
+      ASSERT_EQ(parts.stopped, expected.stopped) << text;
+      ASSERT_TRUE(text.starts_with(parts.text) && parts.text.size() >= expected.text.size()) << text;
+    }
   }
   EXPECT_GT(n_stopped, 500);
   EXPECT_LT(n_stopped, 4990);

@@ -291,7 +291,9 @@ typedef enum runnel_finish {
 } runnel_finish;
 
 /* Samples and reads up to n_tokens tokens (-1: without end), giving text as it comes. Ends at the model's
- * end-of-text or end-of-turn token unless the setting "ignore_eos" is true. finish may be NULL. */
+ * end-of-text or end-of-turn token unless the setting "ignore_eos" is true. finish may be NULL. A call goes
+ * on with the text of the one before, unless anything else was read: of a stop text that they share, what
+ * the one before gave stays given. */
 RUNNEL_API runnel_status runnel_session_generate(runnel_session* session, int64_t n_tokens,
                                                  runnel_text_fn on_text, void* user, runnel_finish* finish);
 
