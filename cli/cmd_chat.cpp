@@ -33,6 +33,7 @@ constexpr const char* examples =
   runnel chat --session evening.session           goes on where it was left; kept when one leaves
   runnel chat --transcript talk.txt               what is said is also appended to a text file
   printf 'Hello!\nAnd you?\n' | runnel chat       each line is a turn; only answers on standard output
+  runnel chat --json < questions.txt              for each of them one line that holds a JSON object
 
 On a terminal Ctrl-C stops an answer, or drops what was typed; twice where nothing was typed it leaves, as
 Ctrl-D does. /help lists the commands, which are for a terminal only. A line that ends in \ goes on in the
@@ -285,6 +286,8 @@ int talk_and_save(Conversation& chat, bool for_ever, bool on_terminal) {
 }
 
 int run_chat(ChatOptions options) {
+  if (options.conversation.json && options.conversation.for_ever)
+    throw UsageError("--json does not go with --forever: what has no end is no object");
   const Config config = options.settings.config();
   options.conversation.model_path = model_or_bundled(options.conversation.model_path);
   const ConversationOptions& files = options.conversation;
@@ -294,7 +297,7 @@ int run_chat(ChatOptions options) {
   options.conversation.show_status = error_is_terminal() && !options.quiet;
   Conversation chat(options.conversation, config.get());
   const bool for_ever = options.conversation.for_ever;
-  const bool on_terminal = input_is_terminal() && output_is_terminal();
+  const bool on_terminal = input_is_terminal() && output_is_terminal() && !options.conversation.json;
   // There is no prompt in the output.
   if (input_is_terminal() && !on_terminal) write_note("Type a message a line; Ctrl-D ends.");
   if (chat.has_session()) return talk_and_save(chat, for_ever, on_terminal);
@@ -326,6 +329,9 @@ void add_chat(CLI::App& app, Run& run) {
       "of the input, a closed window); made where there is none, or an empty one");
   add_output(command, "--transcript", conversation.transcript_path, "a text file to append what is said to");
   add_flag(command, "-q,--quiet", options->quiet, "no status line after an answer");
+  add_flag(
+      command, "--json", conversation.json,
+      "for each message one JSON object in a line, when it is answered: message, answer, finish, counts");
   options->settings.add_to(command, SettingOptions::Which::chat);
   on_command(command, run, [options] { return run_chat(*options); });
 }

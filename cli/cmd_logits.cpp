@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "feeding.h"
 #include "interrupt.h"
+#include "json.h"
 #include "model_path.h"
 #include "options.h"
 #include "output_file.h"
@@ -27,6 +28,7 @@ static_assert(std::endian::native == std::endian::little, "floats are written as
 struct LogitsOptions {
   std::string model, tokens, out;
   bool step = false;
+  bool json = false;
   SettingOptions settings;
 };
 
@@ -62,6 +64,12 @@ int run_logits(LogitsOptions options) {
     feed_with_progress(session.get(), tokens, "logits", write_row);
   }
   out.finish();
+  if (options.json)
+    write_json({{"model", options.model},
+                {"out", options.out},
+                {"type", "f32"},
+                {"n_tokens", tokens.size()},
+                {"n_vocab", n_vocab}});
   return exit_ok;
 }
 
@@ -74,6 +82,7 @@ void add_logits(CLI::App& app, Run& run) {
   require(add_text(command, "--tokens", options->tokens, "IDS", "token ids, separated by commas"));
   require(add_output(command, "--out", options->out, "the file to write"));
   add_flag(command, "--step", options->step, "read token by token instead of in batches");
+  add_flag(command, "--json", options->json, "one JSON object at the end: what the file holds");
   options->settings.set_default("cache", "f32");  // for comparison nothing is rounded that need not be
   options->settings.add_to(command, SettingOptions::Which::evaluation);
   on_command(command, run, [options] { return run_logits(*options); });

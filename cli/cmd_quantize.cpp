@@ -1,11 +1,10 @@
 // runnel quantize: writes a model with its weights in another type.
-#include <filesystem>
 #include <memory>
-#include <system_error>
 
 #include "commands.h"
 #include "console.h"
 #include "errors.h"
+#include "json.h"
 #include "options.h"
 #include "output_file.h"
 #include "progress.h"
@@ -28,14 +27,9 @@ struct QuantizeOptions {
   std::string in, out;
   std::string type = "i8";
   std::string calibrate;  // path
+  bool json = false;
   SettingOptions settings;
 };
-
-std::int64_t file_bytes(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  return error ? 0 : static_cast<std::int64_t>(size);
-}
 
 int run_quantize(const QuantizeOptions& options) {
   const Config config = options.settings.config();
@@ -53,8 +47,19 @@ int run_quantize(const QuantizeOptions& options) {
                              calibration.data(), calibration.size(), CallProgress::call, &progress);
   }
   check(status);
-  write_note(options.out + ": " + bytes_text(file_bytes(options.out)) + " of " + options.type + ", from " +
-             bytes_text(file_bytes(options.in)) + ", in " + fixed(watch.seconds(), 1) + " s");
+  const std::int64_t n_bytes = file_bytes(options.out), n_bytes_before = file_bytes(options.in);
+  const double seconds = watch.seconds();
+  if (options.json) {
+    write_json({{"model", options.in},
+                {"model_bytes", n_bytes_before},
+                {"out", options.out},
+                {"type", options.type},
+                {"bytes", n_bytes},
+                {"seconds", seconds}});
+  } else {
+    write_note(options.out + ": " + bytes_text(n_bytes) + " of " + options.type + ", from " +
+               bytes_text(n_bytes_before) + ", in " + fixed(seconds, 1) + " s");
+  }
   return exit_ok;
 }
 
@@ -70,6 +75,7 @@ void add_quantize(CLI::App& app, Run& run) {
              "i8, q8_0, f16 or f32; default i8");
   add_file(command, "--calibrate", options->calibrate, "FILE",
            "text that shows what the model reads, for i8; \"-\" is standard input");
+  add_flag(command, "--json", options->json, "one JSON object at the end: files, type, bytes, seconds");
   options->settings.add_to(command, {"threads"});
   on_command(command, run, [options] { return run_quantize(*options); });
 }

@@ -4,7 +4,9 @@
 #include "commands.h"
 #include "console.h"
 #include "errors.h"
+#include "json.h"
 #include "options.h"
+#include "output_file.h"
 #include "progress.h"
 #include "synthetic.h"
 
@@ -21,15 +23,26 @@ random, its tokenizer has bytes only. Other programs for GGUF files load it too.
 struct SynthOptions {
   SyntheticOptions synthetic;
   std::string out;
+  bool json = false;
   SettingOptions settings;
 };
 
 int run_synth(const SynthOptions& options) {
   const Config config = options.settings.config();
   const SyntheticOptions& s = options.synthetic;
-  CallProgress progress("synth " + s.shape);
-  check(runnel_synthesize(s.shape.c_str(), s.type.c_str(), s.seed, options.out.c_str(), config.get(),
-                          CallProgress::call, &progress));
+  runnel_status status = RUNNEL_OK;
+  {
+    CallProgress progress("synth " + s.shape);
+    status = runnel_synthesize(s.shape.c_str(), s.type.c_str(), s.seed, options.out.c_str(), config.get(),
+                               CallProgress::call, &progress);
+  }
+  check(status);
+  if (options.json)
+    write_json({{"out", options.out},
+                {"shape", s.shape},
+                {"type", s.type},
+                {"seed", s.seed},
+                {"bytes", file_bytes(options.out)}});
   return exit_ok;
 }
 
@@ -42,6 +55,7 @@ void add_synth(CLI::App& app, Run& run) {
   options->synthetic.add_to(command);
   require(options->synthetic.shape_option);
   require(add_written_file(command, "OUT", options->out, "the GGUF file to write"));
+  add_flag(command, "--json", options->json, "one JSON object at the end: file, shape, type, seed, bytes");
   options->settings.add_to(command, {"threads"});
   on_command(command, run, [options] { return run_synth(*options); });
 }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "console.h"
 #include "errors.h"
 #include "interrupt.h"
+#include "json.h"
 #include "output_file.h"
 #include "reading_bar.h"
 #include "session_notes.h"
@@ -22,6 +24,20 @@ constexpr std::size_t most_shown = 2000;  // bytes
 constexpr int most_lines = 10;
 
 constexpr std::string_view session_magic = "runnelS";  // that a session's file begins with
+
+// A call that may read for long: with a bar, and Ctrl-C stops it.
+class Reading {
+ public:
+  explicit Reading(runnel_session* session) {
+    clear_interrupt();
+    stop_on_interrupt_.emplace(session);
+    bar_.emplace(session);
+  }
+
+ private:
+  std::optional<StopSession> stop_on_interrupt_;
+  std::optional<ReadingBar> bar_;
+};
 
 // The last lines, and not too much of them.
 std::string last_part(const std::string& text) {
@@ -67,17 +83,18 @@ Conversation::Conversation(ConversationOptions options, const runnel_config* con
 
 // says: the call reads a message first.
 runnel_finish Conversation::stream(const Call& call, bool says) {
-  clear_interrupt();
-  const StopSession stop_on_interrupt(session_.get());
-  const ReadingBar bar(session_.get());
+  const Reading reading(session_.get());
   const std::int64_t reread_before = stat(RUNNEL_STAT_REREAD_TOKENS);
   bool line_open = false, is_read = !says;
   const auto on_text = [&](std::string_view text) {
     if (!is_read) note_unseen("message", stat(RUNNEL_STAT_UNSEEN));
     is_read = true;
     transcript_.add_answer(text);
-    write_model_text(text);
-    if (!text.empty()) line_open = text.back() != '\n';
+    if (options_.json)
+      answer_ += text;
+    else
+      write_model_text(text);
+    if (!text.empty()) line_open = !options_.json && text.back() != '\n';
     return !interrupted();
   };
   const auto end_line = [&line_open] {
@@ -98,8 +115,8 @@ runnel_finish Conversation::stream(const Call& call, bool says) {
 }
 
 runnel_finish Conversation::answer(const Call& call, bool says) {
-  generated_before_ = stat(RUNNEL_STAT_GENERATED_TOKENS);
-  generated_us_before_ = stat(RUNNEL_STAT_GENERATED_US);
+  generated_before_ = generated();
+  answer_.clear();
   runnel_finish finish = stream(call, says);
   if (options_.for_ever && finish != RUNNEL_FINISH_STOPPED) finish = go_on();
   if (options_.show_status) write_note(status());
@@ -121,7 +138,23 @@ runnel_finish Conversation::say(std::string_view text) {
     transcript_.remark(note);
     write_note(note);
   }
+  if (options_.json) write_report(text, finish);
   return finish;
+}
+
+void Conversation::write_report(std::string_view message, runnel_finish finish) const {
+  const Generated last = last_generated();
+  write_json_line({{"message", message},
+                   {"answer", answer_},
+                   {"finish", finish_name(finish)},
+                   {"seed", std::stoull(setting("seed"))},
+                   {"unseen_tokens", stat(RUNNEL_STAT_UNSEEN)},
+                   {"generated_tokens", last.tokens},
+                   {"generated_us", last.us},
+                   {"generated_tokens_per_s", rate(last.tokens, last.us)},
+                   {"tokens_so_far", stat(RUNNEL_STAT_POSITION)},
+                   {"cache_used", stat(RUNNEL_STAT_CACHE_USED)},
+                   {"cache_size", stat(RUNNEL_STAT_CACHE_SIZE)}});
 }
 
 runnel_finish Conversation::again() {
@@ -156,9 +189,7 @@ void Conversation::start(std::string_view system) {
 }
 
 void Conversation::undo() {
-  clear_interrupt();
-  const StopSession stop_on_interrupt(session_.get());
-  const ReadingBar bar(session_.get());
+  const Reading reading(session_.get());
   const std::int64_t reread_before = stat(RUNNEL_STAT_REREAD_TOKENS);
   const runnel_status status = runnel_chat_undo(chat_.get());
   if (status == RUNNEL_STOPPED) fail_empty();
@@ -168,9 +199,7 @@ void Conversation::undo() {
 }
 
 std::int64_t Conversation::pin(std::string_view text) {
-  clear_interrupt();
-  const StopSession stop_on_interrupt(session_.get());
-  const ReadingBar bar(session_.get());
+  const Reading reading(session_.get());
   const std::int64_t before = stat(RUNNEL_STAT_FED_TOKENS);
   const runnel_status status = runnel_chat_pin(chat_.get(), text.data(), text.size());
   options_.system = runnel_chat_system_prompt(chat_.get());  // the new one too when reading was stopped
@@ -241,12 +270,20 @@ std::string Conversation::headline() const {
               : "\nThis model has learned positions: when its window is full, half of it is read again.");
 }
 
+Conversation::Generated Conversation::generated() const {
+  return {stat(RUNNEL_STAT_GENERATED_TOKENS), stat(RUNNEL_STAT_GENERATED_US)};
+}
+
+Conversation::Generated Conversation::last_generated() const {
+  const Generated all = generated();
+  return {all.tokens - generated_before_.tokens, all.us - generated_before_.us};
+}
+
 std::string Conversation::status() const {
-  const std::int64_t n_tokens = stat(RUNNEL_STAT_GENERATED_TOKENS) - generated_before_;
-  const std::int64_t us = stat(RUNNEL_STAT_GENERATED_US) - generated_us_before_;
+  const Generated last = last_generated();
   return "[" + counted(stat(RUNNEL_STAT_POSITION), "token") + " so far · cache " +
          with_commas(stat(RUNNEL_STAT_CACHE_USED)) + "/" + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) +
-         (n_tokens > 0 ? " · " + rate_text(rate(n_tokens, us)) + " tokens/s]" : "]");
+         (last.tokens > 0 ? " · " + rate_text(rate(last.tokens, last.us)) + " tokens/s]" : "]");
 }
 
 std::string Conversation::statistics() const {

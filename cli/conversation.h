@@ -14,6 +14,7 @@ struct ConversationOptions {
   std::int64_t n_tokens = -1;   // of an answer; -1: until the model ends it
   bool for_ever = false;        // go on after the answer, until Ctrl-C
   bool show_status = false;     // a line on standard error after each answer
+  bool json = false;            // each message and its answer as an object in a line, in place of the text
   std::string session_path;     // where the session comes back from and is kept; empty: nowhere
   std::string transcript_path;  // what is said is appended to it; empty: to nothing
 };
@@ -57,18 +58,25 @@ class Conversation {
   std::string last_lines() const;  // of what was said, each with a newline; for people
 
  private:
+  struct Generated {
+    std::int64_t tokens, us;
+  };
   using Call = std::function<runnel_status(runnel_text_fn, void* user, runnel_finish* finish)>;
   runnel_finish stream(const Call& call, bool says = false);
   runnel_finish answer(const Call& call, bool says);
   [[noreturn]] void fail_empty();
+  void write_report(std::string_view message, runnel_finish finish) const;
   std::int64_t stat(runnel_stat which) const { return runnel_session_stat(session_.get(), which); }
+  Generated generated() const;  // in all
+  Generated last_generated() const;
 
   ConversationOptions options_;
   Model model_;
   Session session_;
   Chat chat_;
   TranscriptFile transcript_;
-  std::int64_t generated_before_ = 0, generated_us_before_ = 0;  // the last answer
+  Generated generated_before_{};  // the last answer
+  std::string answer_;            // for its report
 };
 
 }  // namespace cli

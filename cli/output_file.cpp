@@ -107,6 +107,12 @@ void write_file(const std::string& path, std::string_view content) {
   if (interrupted()) throw Interrupted{};
 }
 
+std::int64_t file_bytes(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? 0 : static_cast<std::int64_t>(size);
+}
+
 void refuse_same_file(const std::string& written, const std::string& other, const char* what_the_other_is) {
   if (written.empty() || other.empty()) return;
   std::error_code none_yet;

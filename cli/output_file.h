@@ -1,6 +1,7 @@
 // Files that commands write.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -36,6 +37,9 @@ void expect_writable(const std::string& path);
 // Writes all of it, and notes that on standard error. A signal that comes meanwhile is heeded after that, by
 // Interrupted.
 void write_file(const std::string& path, std::string_view content);
+
+// Of a file, written or read; 0 where it cannot be told.
+std::int64_t file_bytes(const std::string& path);
 
 // UsageError where both paths, neither of them empty, name one file.
 void refuse_same_file(const std::string& written, const std::string& other, const char* what_the_other_is);

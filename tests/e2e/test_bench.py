@@ -33,6 +33,14 @@ class Synth(e2e.TestCase):
         largest = self.synth("d.gguf", "--seed", "18446744073709551615").read_bytes()
         self.assertNotIn(largest, (first, self.synth("e.gguf", "--seed", "9223372036854775807").read_bytes()))
 
+    def test_json(self):
+        out = self.folder / "a.gguf"
+        report = json.loads(self.succeed("synth", "--shape", SHAPE, out, "--seed", "7", "--json").out)
+        self.assertEqual(
+            report,
+            {"out": str(out), "shape": SHAPE, "type": "f16", "seed": 7, "bytes": out.stat().st_size},
+        )
+
     def test_every_type_runs(self):
         for kind in ("f32", "f16", "bf16", "q8_0"):
             model = self.synth(f"{kind}.gguf", "--type", kind)

@@ -1,5 +1,6 @@
 """runnel chat through pipes: answers on standard output and nothing else."""
 
+import json
 import os
 import signal
 import time
@@ -21,6 +22,20 @@ class PipedChat(e2e.TestCase):
         self.assertEqual(answers[0], e2e.ANSWER)
         self.assertEqual(len(answers), 3, result)
         self.assertTrue(all(answers), result)
+
+    def test_json(self):
+        lines = f"{e2e.QUESTION}\nTwo\\\nlines\n".encode()
+        result = self.succeed("chat", e2e.DEMO, "--greedy", "-n", "30", "--json", stdin=lines)
+        plain = self.succeed("chat", e2e.DEMO, "--greedy", "-n", "30", stdin=lines)
+        reports = [json.loads(line) for line in result.out.splitlines()]
+        self.assertEqual("".join(report["answer"] + "\n" for report in reports), plain.out.decode())
+        self.assertEqual([report["message"] for report in reports], [e2e.QUESTION, "Two\nlines"])
+        self.assertEqual((reports[0]["finish"], reports[0]["unseen_tokens"]), ("end", 0))
+        self.assertGreater(reports[0]["generated_tokens"], 3)
+        self.assertLess(reports[0]["tokens_so_far"], reports[1]["tokens_so_far"])
+        cut = json.loads(self.succeed("chat", "-n", "1", "--json", stdin=b"Hi\n").out)
+        self.assertEqual((cut["finish"], cut["generated_tokens"]), ("length", 1))
+        self.fail_cleanly("chat", "--json", "--forever", stdin=b"Hi\n", code=2, naming="--forever")
 
     def test_a_line_that_ends_in_a_backslash_goes_on_in_the_next(self):
         talk = self.folder / "talk.txt"

@@ -43,6 +43,11 @@ class Logits(e2e.TestCase):
     def test_shape(self):
         n_vocab = json.loads(self.succeed("info", e2e.DEMO, "--json").out)["model"]["n_vocab"]
         self.assertEqual(len(self.logits(e2e.DEMO, [1, 300, 400])), 3 * n_vocab)
+        out = self.folder / "again.f32"
+        report = json.loads(self.succeed("logits", e2e.DEMO, "--tokens", "1,300", "--out", out, "--json").out)
+        shape = {"n_tokens": 2, "n_vocab": n_vocab}
+        self.assertEqual(report, {"model": str(e2e.DEMO), "out": str(out), "type": "f32", **shape})
+        self.assertEqual(out.stat().st_size, 2 * n_vocab * 4)
 
     def test_failures_leave_no_file(self):
         out = self.folder / "logits.f32"

@@ -35,6 +35,13 @@ class Quantize(e2e.TestCase):
             self.assertGreater(report["same_top"], 0.95, kind)
         self.assertLess((self.folder / "i8").stat().st_size, e2e.DEMO.stat().st_size * 0.56)
 
+    def test_json(self):
+        out = self.folder / "out.gguf"
+        report = json.loads(self.succeed("quantize", e2e.DEMO, out, "--json").out)
+        self.assertGreater(report.pop("seconds"), 0)
+        sizes = {"model_bytes": e2e.DEMO.stat().st_size, "bytes": out.stat().st_size}
+        self.assertEqual(report, {"model": str(e2e.DEMO), "out": str(out), "type": "i8", **sizes})
+
     def test_calibrated(self):
         calibration = self.write("calibration", (TEXT + b"What a day it was! They all went home to eat a cake. ") * 40)
         plain = self.quantize(e2e.DEMO, name="plain")
