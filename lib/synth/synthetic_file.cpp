@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "lib/io/gguf_writer.h"
@@ -154,10 +156,18 @@ class Filler {
   Work& work_;                    // in elements
 };
 
+// For people. Not the shape's name as it is: llama.cpp looks for tokens that Phi 3 has in every model whose
+// name says phi-3, and refuses one without them.
+std::string title(std::string_view shape) {
+  std::string words = std::string(shape) + " with random weights";
+  std::replace(words.begin(), words.end(), '-', ' ');
+  return words;
+}
+
 Result<void> write(GgufWriter& writer, const Synthesis& synthesis, const Settings& settings) {
   const SynthShape& shape = synthesis.shape;
   RUNNEL_TRY(writer.add("general.architecture", shape.architecture));
-  RUNNEL_TRY(writer.add("general.name", std::string(shape.name) + " with random weights"));
+  RUNNEL_TRY(writer.add("general.name", title(shape.name)));
   RUNNEL_TRY(writer.add("general.quantization_version", std::uint32_t{2}));
   RUNNEL_TRY(add_shape(writer, shape));
   RUNNEL_TRY(add_tokenizer(writer, shape.n_vocab));

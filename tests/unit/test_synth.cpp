@@ -219,6 +219,15 @@ TEST(SyntheticModel, ItsTokenizerKnowsEveryByte) {
   EXPECT_EQ(model->tokenizer()->decode_all(tokens.data(), tokens.size(), false), text);
 }
 
+// llama.cpp refuses a model whose name says phi-3 and whose tokenizer lacks some of Phi 3's tokens.
+TEST(SyntheticModel, IsNamedSoThatOthersLoadIt) {
+  SynthShape shape = tiny_shapes()[4];
+  ASSERT_STREQ(shape.architecture, "phi3");
+  shape.name = "phi-3-mini";
+  EXPECT_EQ(*make(shape, TensorType::f16)->file().get_string("general.name"),
+            "phi 3 mini with random weights");
+}
+
 TEST(SyntheticModel, OutlivesWhatMadeIt) {
   auto model = make(tiny_shapes()[0], TensorType::f16);
   auto session = value_of(Session::open(model, on_threads(1)));
