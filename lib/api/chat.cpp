@@ -58,6 +58,18 @@ runnel_status runnel_chat_undo(runnel_chat* chat) {
   });
 }
 
+runnel_status runnel_chat_add(runnel_chat* chat, const char* text, size_t n_bytes, const char* answer,
+                              size_t n_answer_bytes) {
+  return guard([&]() -> Result<void> {
+    RUNNEL_REQUIRE(chat);
+    RUNNEL_REQUIRE_ALL(text, n_bytes);
+    RUNNEL_REQUIRE_ALL(answer, n_answer_bytes);
+    RUNNEL_TRY(refuse_in_callback(*chat->use));
+    const InCall in_call(*chat->use);
+    return chat->chat.add(view(text, n_bytes), view(answer, n_answer_bytes));
+  });
+}
+
 runnel_status runnel_chat_say(runnel_chat* chat, const char* text, size_t n_bytes, int64_t n_tokens,
                               runnel_text_fn on_text, void* user, runnel_finish* finish) {
   return guard([&]() -> Result<void> {

@@ -151,12 +151,29 @@ Result<void> Chat::read(std::span<const Token> tokens) {
   return session_->feed(tokens, nullptr, nullptr);
 }
 
-Result<void> Chat::ask(std::string_view text) {
+// Of an answer that follows these tokens, or, where there are none, what was read.
+Result<std::vector<Token>> Chat::encode_answer(std::string_view answer, std::span<const Token> before) const {
+  const std::int64_t position = session_->position();
+  TextStart start = TextStart::bos;
+  if (!before.empty())
+    start = tokenizer().start_after(before.back());
+  else if (position > 0)
+    start = tokenizer().start_after(session_->token(position - 1));
+  return encode(template_.answer(answer), start);
+}
+
+Result<void> Chat::ask(std::string_view text, std::string_view answer) {
   RUNNEL_TRY(Tokenizer::check_size(0, text.size()));
+  RUNNEL_TRY(Tokenizer::check_size(text.size(), answer.size()));
   // Also after one that came to no tokens, which no answer could follow.
   const bool is_first = answer_ == Answer::none || session_->position() == 0;
   if (is_first) opens_user_ = true;
   RUNNEL_ASSIGN(Part part, is_first ? first_part(system_, text) : later_part(text));
+  std::vector<Token> answered;
+  if (!answer.empty()) {
+    RUNNEL_ASSIGN(answered, encode_answer(answer, part.tokens));
+  }
+  part.tokens.insert(part.tokens.end(), answered.begin(), answered.end());
   if (is_first && begins_with_prefix(part)) {  // all that was said has been taken back
     part.tokens.erase(part.tokens.begin(), part.tokens.begin() + static_cast<std::ptrdiff_t>(part.n_lead));
     part.n_lead = 0;
@@ -170,7 +187,7 @@ Result<void> Chat::ask(std::string_view text) {
   const std::int64_t start = session_->position();
   exchanges_.push_back({start, start + static_cast<std::int64_t>(part.n_lead), -1, answer_});
   try {
-    if (Result<void> heard = hear(part.tokens, text); !heard) {
+    if (Result<void> heard = hear(part.tokens, answered.size(), text, answer); !heard) {
       RUNNEL_TRY(drop_last());
       return heard;
     }
@@ -181,13 +198,22 @@ Result<void> Chat::ask(std::string_view text) {
   return {};
 }
 
-// Reads the last exchange's tokens, up to the answer.
-Result<void> Chat::hear(std::span<const Token> tokens, std::string_view text) {
-  std::string said(text);  // takes memory before others have to leave the window
+// Reads the last exchange's tokens, of which the last n_answer are an answer that is given.
+Result<void> Chat::hear(std::span<const Token> tokens, std::size_t n_answer, std::string_view text,
+                        std::string_view answer) {
+  std::string said(text), answered(answer);  // take memory before others have to leave the window
   session_->mark_turn(exchanges_.back().begin);
   RUNNEL_TRY(read(tokens));
-  exchanges_.back().answer = session_->position();
+  exchanges_.back().answer = session_->position() - static_cast<std::int64_t>(n_answer);
   transcript_.add(RUNNEL_USER, std::move(said));
+  if (!answered.empty()) transcript_.add(RUNNEL_MODEL, std::move(answered));
+  return {};
+}
+
+Result<void> Chat::add(std::string_view text, std::string_view answer) {
+  session_->begin_call();
+  RUNNEL_TRY(ask(text, answer));
+  answer_ = Answer::open;
   return {};
 }
 

@@ -30,9 +30,10 @@ class Chat {
   const char* form_name() const { return template_.name(); }
   const std::string& system_prompt() const { return system_.empty() ? template_.default_system() : system_; }
 
-  // These are the calls of runnel.h: runnel_chat_system, _pin, _say, _again, _undo, _continue.
+  // These are the calls of runnel.h: runnel_chat_system, _pin, _add, _say, _again, _undo, _continue.
   Result<void> start(std::string_view system);
   Result<void> pin(std::string_view text);
+  Result<void> add(std::string_view text, std::string_view answer);
   Result<runnel_finish> say(std::string_view text, std::int64_t n_tokens, runnel_text_fn on_text, void* user);
   Result<runnel_finish> again(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
   Result<void> undo();
@@ -70,8 +71,10 @@ class Chat {
   std::int64_t n_opening_read() const;
   bool begins_with_prefix(const Part& part) const;
   Result<void> read(std::span<const Token> tokens);
-  Result<void> ask(std::string_view text);
-  Result<void> hear(std::span<const Token> tokens, std::string_view text);
+  Result<std::vector<Token>> encode_answer(std::string_view answer, std::span<const Token> before) const;
+  Result<void> ask(std::string_view text, std::string_view answer = {});
+  Result<void> hear(std::span<const Token> tokens, std::size_t n_answer, std::string_view text,
+                    std::string_view answer);
   Result<void> go_back(std::int64_t position);
   Result<void> forget_all();
   Result<void> back_to_opening();

@@ -102,6 +102,12 @@ ChatPieces ChatTemplate::turn(std::string_view said) const {
   return pieces;
 }
 
+ChatPieces ChatTemplate::answer(std::string_view text) const {
+  ChatPieces pieces;
+  add_said(pieces, text);
+  return pieces;
+}
+
 ChatPieces ChatTemplate::answer_end() const {
   ChatPieces pieces;
   add_markup(pieces, form_->answer_end);

@@ -330,6 +330,8 @@ TEST_F(Api, texts_of_a_chat_have_a_size) {
   constexpr std::size_t too_long = std::size_t{1} << 40;
   for (const runnel_status status :
        {runnel_chat_say(chat.get(), "Hello", too_long, 1, nullptr, nullptr, nullptr),
+        runnel_chat_add(chat.get(), "Hello", too_long, "Hi", 2),
+        runnel_chat_add(chat.get(), "Hello", 5, "Hi", too_long),
         runnel_chat_system(chat.get(), "Hello", too_long), runnel_chat_pin(chat.get(), "Hello", too_long)}) {
     EXPECT_EQ(status, RUNNEL_BAD_ARGUMENT);
     EXPECT_NE(std::string(runnel_last_error()).find("too long for one call"), std::string::npos);
@@ -357,6 +359,29 @@ TEST_F(Api, signals_are_for_the_threads_of_the_host) {
     EXPECT_EQ(blocked >> (SIGSEGV - 1) & 1, 0u);
   }
   EXPECT_EQ(n_new, 1);
+}
+
+// As an app brings back a conversation that it keeps as text.
+TEST_F(Api, a_conversation_from_elsewhere_goes_on) {
+  const std::string said = "I want to book a table for two in San Jose.", next = "At 7 pm please.";
+  std::string answers[2];
+  std::string answer;
+  for (const bool is_added : {false, true}) {
+    const auto session = open_session(model.get(), {{"temperature", "0"}});
+    const ChatHandle chat = open_chat(session.get());
+    if (is_added) {
+      require(runnel_chat_add(chat.get(), said.data(), said.size(), answer.data(), answer.size()));
+      EXPECT_EQ(answer, runnel_chat_message(chat.get(), 0, nullptr, nullptr));
+      EXPECT_EQ(said, runnel_chat_message(chat.get(), 1, nullptr, nullptr));
+      EXPECT_EQ(runnel_chat_add(chat.get(), said.data(), said.size(), nullptr, 1), RUNNEL_BAD_ARGUMENT);
+      EXPECT_EQ(runnel_chat_add(nullptr, said.data(), said.size(), "Hi", 2), RUNNEL_BAD_ARGUMENT);
+    } else {
+      require(runnel_chat_say(chat.get(), said.data(), said.size(), 200, append, &answer, nullptr));
+    }
+    require(runnel_chat_say(chat.get(), next.data(), next.size(), 200, append, &answers[is_added], nullptr));
+  }
+  EXPECT_EQ(answers[1], answers[0]);
+  EXPECT_GT(answers[0].size(), 10u);
 }
 
 TEST_F(Api, chat_answers_and_answers_again) {
@@ -450,6 +475,7 @@ TEST_F(Api, a_callback_changes_nothing_of_its_session) {
       host->statuses.push_back(status);
     if (host->chat) {
       host->statuses.push_back(runnel_chat_say(host->chat, "a", 1, 1, nullptr, nullptr, nullptr));
+      host->statuses.push_back(runnel_chat_add(host->chat, "a", 1, "b", 1));
       host->statuses.push_back(runnel_chat_undo(host->chat));
     }
     return 0;

@@ -223,7 +223,8 @@ TEST_F(NoMemory, a_message_that_was_not_read_is_taken_back) {
   const std::string path = folder.file("talk");
   const std::string first = "Hello there!", second = "I would like to book a table for two in San Jose.";
   for (const Refuse which : {Refuse::one, Refuse::all})
-    for (const bool is_first : {true, false}) {
+    for (const int i : {0, 1, 2, 3}) {
+      const bool is_first = i < 2, is_added = i % 2 == 1;
       const std::string& text = is_first ? first : second;
       int n_failed = 0;
       for (long n = 0;; ++n) {
@@ -236,6 +237,8 @@ TEST_F(NoMemory, a_message_that_was_not_read_is_taken_back) {
         if (is_first) require(runnel_chat_undo(chat.get()));
         const State before(session.get(), chat.get());
         const runnel_status status = with_memory(n, which, [&] {
+          if (is_added)
+            return runnel_chat_add(chat.get(), text.data(), text.size(), second.data(), second.size());
           return runnel_chat_say(chat.get(), text.data(), text.size(), 0, nullptr, nullptr, nullptr);
         });
         if (status == RUNNEL_OK) break;

@@ -278,6 +278,10 @@ TEST_F(Stopping, a_chat_tells_of_its_reading) {
   listener.until = 1;
   require(say(&finish));
   EXPECT_EQ(finish, RUNNEL_FINISH_STOPPED);
+  const std::int64_t n_read = runnel_session_stat(session.get(), RUNNEL_STAT_POSITION);
+  listener.until = 0.5;
+  EXPECT_EQ(runnel_chat_add(chat.get(), message.data(), message.size(), "None.", 5), RUNNEL_STOPPED);
+  EXPECT_EQ(runnel_session_stat(session.get(), RUNNEL_STAT_POSITION), n_read);
   listener.until = 0;
   EXPECT_EQ(say(&finish), RUNNEL_STOPPED);
 }

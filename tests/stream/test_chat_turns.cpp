@@ -102,6 +102,15 @@ class Talk {
     system_ += "\n" + text;
   }
 
+  // Without blanks and line breaks, which some forms trim, and without control tokens: in a form that is not
+  // its own the model answers with some.
+  std::string visible_text() const {
+    std::string text;
+    for (const Token token : session->visible()) model_->tokenizer()->decode(token, false, text);
+    std::erase(text, '\n');
+    return without_blanks(text);
+  }
+
   // How many exchanges the model sees, whole and behind the system prompt; -1 when that is not what it sees.
   int n_whole() const {
     const std::vector<Token> visible = session->visible();
@@ -222,6 +231,69 @@ TEST(ChatTurns, logits_are_those_of_the_definition) {
   EXPECT_GT(n_read, 4 * 50);
   std::printf("largest NMSE: %.2g\n", worst);
   EXPECT_LT(worst, 1e-9);
+}
+
+// To the token in the model's own form, where the answer's tokens are those of its text.
+TEST(ChatTurns, what_is_added_is_as_if_it_had_been_said) {
+  const auto model = open_file(demo_model());
+  for (std::size_t i = 0; i <= n_chat_forms(); ++i) {
+    for (const char* system : {"", "Be kind."}) {
+      if (i < n_chat_forms() && *system == '\0') continue;
+      Settings settings = greedy(300);
+      if (i < n_chat_forms()) settings.chat_template = chat_form(i).name;
+      Talk said(model, settings, system), added(model, settings, system);
+      for (int turn = 0; turn < 3; ++turn) {
+        said.say(script[turn], 12);
+        const Message& last = said.chat.transcript().messages().back();
+        const std::string answer = last.speaker == RUNNEL_MODEL ? last.text : "";
+        const Result<void> read = added.chat.add(script[turn], answer);
+        ASSERT_TRUE(read) << read.error().message;
+        ASSERT_EQ(added.visible_text(), said.visible_text()) << settings.chat_template;
+      }
+      if (i < n_chat_forms()) continue;
+      EXPECT_EQ(added.session->visible(), said.session->visible());
+      EXPECT_EQ(added.session->turns().count_in(0, 1000), 3);
+      EXPECT_EQ(added.chat.transcript().messages().size(), 6u);
+      EXPECT_EQ(added.session->stats().generated_tokens, 0);
+      const std::string answer = said.chat.transcript().messages().back().text;
+      ASSERT_TRUE(added.chat.again(12, nullptr, nullptr));
+      EXPECT_EQ(added.chat.transcript().messages().back().text, answer);
+      EXPECT_TRUE(added.chat.undo());
+      said.undo();
+      EXPECT_EQ(added.session->visible(), said.session->visible());
+    }
+  }
+}
+
+TEST(ChatTurns, an_answer_that_is_added_can_be_gone_on_with) {
+  const auto model = open_file(demo_model());
+  Talk whole(model, greedy(300), ""), begun(model, greedy(300), "");
+  whole.say(script[0], 30);
+  const std::string answer = whole.chat.transcript().messages().back().text;
+  const std::string beginning = answer.substr(0, answer.find(' ', answer.size() / 2));
+  ASSERT_TRUE(begun.chat.add(script[0], beginning));
+  ASSERT_TRUE(begun.chat.go_on(8, nullptr, nullptr));
+  const std::string gone_on = begun.chat.transcript().messages().back().text;
+  EXPECT_EQ(gone_on.substr(0, answer.size()), answer.substr(0, gone_on.size()));
+  EXPECT_GT(gone_on.size(), beginning.size());
+  ASSERT_TRUE(begun.chat.add("Yes", "")) << "what was said, and no answer yet";
+  EXPECT_EQ(begun.chat.transcript().messages().back().text, "Yes");
+}
+
+TEST(ChatTurns, what_cannot_be_added_is_taken_back) {
+  const auto model = open_file(demo_model());
+  Settings settings = greedy(100);
+  settings.overflow = Overflow::error;
+  Talk talk(model, settings, "");
+  talk.say(script[0], 12);
+  const auto before = talk.session->visible();
+  std::string much;
+  for (int i = 0; i < 200; ++i) much += "word ";
+  EXPECT_FALSE(talk.chat.add("Yes", much));
+  EXPECT_EQ(talk.session->visible(), before);
+  EXPECT_EQ(talk.chat.transcript().messages().size(), 2u);
+  talk.say(script[1], 6);
+  EXPECT_EQ(talk.n_whole(), 2);
 }
 
 TEST(ChatTurns, undo_is_as_if_it_had_not_been_said) {

@@ -423,6 +423,13 @@ RUNNEL_API runnel_status runnel_chat_say(runnel_chat* chat, const char* text, si
                                          int64_t n_tokens, runnel_text_fn on_text, void* user,
                                          runnel_finish* finish);
 
+/* Reads an exchange that took place elsewhere, what the user said and the answer to it, as if it had taken
+ * place here: one of a conversation that is kept as text, or an example of what answers are to be like. The
+ * answer is not ended: runnel_chat_continue goes on with it, and the next message ends it. What could not be
+ * read to its end is taken back. */
+RUNNEL_API runnel_status runnel_chat_add(runnel_chat* chat, const char* text, size_t n_bytes,
+                                         const char* answer, size_t n_answer_bytes);
+
 /* Drops the last answer and generates another. May read again what is seen, as runnel_session_rewind does;
  * when that is stopped the conversation is empty. RUNNEL_BAD_ARGUMENT when there is none, when its question
  * has left the window, or when runnel_chat_continue has gone on past its end. */
