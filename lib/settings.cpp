@@ -12,6 +12,7 @@
 #include "lib/chat/form.h"
 #include "lib/text/number_text.h"
 #include "lib/text/printable.h"
+#include "lib/text/utf8.h"
 #include "simd/kernels.h"
 
 namespace runnel {
@@ -379,8 +380,8 @@ Result<void> set(const StopList&, const SettingInfo& info, std::string_view text
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t newline = rest.find('\n');
     auto stop = unescape(rest.substr(0, newline));
-    if (!stop || stop->size() > max_stop_bytes) {
-      return bad(info, "texts of at most 1024 bytes, with \\n, \\t or \\\\ after a \\",
+    if (!stop || stop->size() > max_stop_bytes || !is_utf8(*stop)) {
+      return bad(info, "texts of at most 1024 bytes of UTF-8, with \\n, \\t or \\\\ after a \\",
                  rest.substr(0, newline));
     }
     if (!stop->empty()) stops.push_back(std::move(*stop));

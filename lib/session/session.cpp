@@ -188,7 +188,6 @@ std::int64_t Session::count_unseen(std::int64_t fed_from) const {
 }
 
 Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user) {
-  begin_text();
   const std::int64_t before = n_read_;
   const auto n_all = static_cast<double>(tokens.size());
   while (!tokens.empty()) {
@@ -197,6 +196,7 @@ Result<void> Session::read(std::span<const Token> tokens, runnel_logits_fn on_lo
     const std::size_t n = std::min(tokens.size(), make_room());
     const bool goes_on = read_batch(tokens.first(n), n == tokens.size(), on_logits, user);
     if (n_read_ > first) {  // what a stop broke off is not read: nor does its time count
+      begin_text();
       stats_.fed_tokens += n_read_ - first;
       stats_.fed_us += us_since(start);
     }
@@ -314,6 +314,7 @@ std::optional<runnel_finish> Session::emit(Token token, runnel_text_fn on_text, 
   utf8_.push(piece_, text_);
   piece_.clear();
   const bool found = stop_text_.push(text_, piece_);
+  if (found) begin_text();
   if (!give(on_text, user)) return RUNNEL_FINISH_STOPPED;
   return found ? std::optional(RUNNEL_FINISH_STOP_TEXT) : std::nullopt;
 }
@@ -333,7 +334,7 @@ runnel_finish Session::finish(runnel_finish how, runnel_text_fn on_text, void* u
     how = RUNNEL_FINISH_STOP_TEXT;
   else
     stop_text_.flush(piece_);
-  if (how == RUNNEL_FINISH_END) begin_text();
+  if (how == RUNNEL_FINISH_END || how == RUNNEL_FINISH_STOP_TEXT) begin_text();
   return give(on_text, user) ? how : RUNNEL_FINISH_STOPPED;
 }
 

@@ -23,6 +23,7 @@
 namespace runnel {
 
 class SavedFile;
+class SavedFieldReader;
 class SavedFieldWriter;
 
 // What a session is to hold, from settings and model; windows that the model cannot have are errors.
@@ -65,7 +66,7 @@ class Session {
   void set_progress(runnel_progress_fn on_progress, void* user) { progress_ = {on_progress, user}; }
 
   // A text that ends an answer like those of the setting "stop"; "", also after a reset, for none. And
-  // whether it was this that ended the last generate() with RUNNEL_FINISH_STOP_TEXT.
+  // whether it was this that came up in the last generate(), also where the piece before it was refused.
   void set_answer_end(std::string text) noexcept { stop_text_.set_answer_end(std::move(text)); }
   bool found_answer_end() const { return stop_text_.found_answer_end(); }
 
@@ -112,6 +113,8 @@ class Session {
     std::vector<std::int64_t> turns;
     SamplerState sampler{};
     Token end_token = -1;
+    Utf8Stream utf8;  // of generated text that goes on
+    StopText::Held held;
     Stats stats;
   };
   Result<Saved> read_saved(const SavedFile& file) const;
@@ -128,6 +131,7 @@ class Session {
   SavedFieldWriter saved_sampler() const;
   Result<void> check_saved_settings(const SavedFile& file) const;
   Result<void> read_saved_stream(const SavedFile& file, Saved& saved) const;
+  Result<void> read_saved_text(SavedFieldReader& in, Saved& saved) const;
   Result<void> read_saved_sampler(const SavedFile& file, Saved& saved) const;
 
   void clear(std::int64_t n_prefix);

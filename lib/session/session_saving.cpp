@@ -7,6 +7,7 @@
 #include "lib/saved/saved_file.h"
 #include "lib/session/session.h"
 #include "lib/text/printable.h"
+#include "lib/text/utf8.h"
 
 namespace runnel {
 namespace {
@@ -16,6 +17,9 @@ constexpr std::int64_t max_position = std::int64_t{1} << 53;
 constexpr std::int64_t max_stat = std::int64_t{1} << 62;
 constexpr std::int64_t max_list = std::int64_t{1} << 32;  // the section's size bounds it far below
 constexpr std::uint64_t max_name_bytes = 4096;
+constexpr std::uint64_t max_character_bytes = 4;
+constexpr std::uint64_t max_held_bytes =
+    4096;  // more than the longest stop text, or a form's end of an answer
 
 // Tokens of the window, all of them after the prefix.
 std::int64_t n_window(const KvCache::Held& held) {
@@ -84,6 +88,12 @@ SavedFieldWriter Session::saved_stream() const {
   for (std::int64_t at = 0; at < std::min(n_prefix(), n_read_); ++at) tokens.push_back(token(at));
   for (std::int64_t at = n_read_ - n_kept(held, n_read_); at < n_read_; ++at) tokens.push_back(token(at));
   out.tokens(tokens);
+  // Where nothing is held back the file is as it was before there was any of this.
+  if (!utf8_.pending().empty() || !stop_text_.held().text.empty()) {
+    out.text(utf8_.pending());
+    out.text(stop_text_.held().text);
+    out.integer(static_cast<std::int64_t>(stop_text_.held().n_given));
+  }
   return out;
 }
 
@@ -177,7 +187,25 @@ Result<void> Session::read_saved_stream(const SavedFile& file, Saved& saved) con
   // Files of before hold none of an empty window.
   RUNNEL_ASSIGN(saved.tokens, in.tokens("tokens", n_pinned + n_window(held),
                                         n_pinned + n_kept(held, saved.n_read), model_->shape().n_vocab));
+  if (in.n_left() > 0) RUNNEL_TRY(read_saved_text(in, saved));
   return in.end();
+}
+
+// Of the text that is generated: a character that has begun, and what may be the beginning of a stop text.
+Result<void> Session::read_saved_text(SavedFieldReader& in, Saved& saved) const {
+  RUNNEL_ASSIGN(const std::string begun, in.text("half a character", max_character_bytes - 1));
+  std::string whole;
+  saved.utf8.push(begun, whole);
+  if (!whole.empty()) return in.bad("half a character", "its first bytes", printable(begun));
+  RUNNEL_ASSIGN(std::string text, in.text("end of the text", max_held_bytes));
+  if (!is_utf8(text)) return in.bad("end of the text", "UTF-8", printable(text, 60));
+  RUNNEL_ASSIGN(const std::int64_t n_given,
+                in.integer("bytes of it that were given", 0, static_cast<std::int64_t>(text.size())));
+  const auto given = static_cast<std::size_t>(n_given);
+  if (given < text.size() && !begins_character(text[given]))
+    return in.bad("bytes of it that were given", "whole characters", std::to_string(n_given));
+  saved.held = {std::move(text), given};
+  return {};
 }
 
 Result<void> Session::read_saved_sampler(const SavedFile& file, Saved& saved) const {
@@ -196,7 +224,8 @@ void Session::restore(Saved&& saved) {
   for (std::int64_t i = 0; i < n_tokens; ++i)
     history_.put(i < n_pinned ? i : n_read_ - n_tokens + i, saved.tokens[static_cast<std::size_t>(i)]);
   turns_ = TurnMarks(std::move(saved.turns));
-  begin_text();
+  utf8_ = std::move(saved.utf8);
+  stop_text_.restore(std::move(saved.held));
   sampler_.restore(saved.sampler);
   end_token_ = saved.end_token;
   stats_ = saved.stats;

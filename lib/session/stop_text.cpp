@@ -16,12 +16,13 @@ void StopText::for_each_text(Look look) const {
 }
 
 bool StopText::push(std::string_view piece, std::string& out) {
-  text_ += piece;
+  auto& [all, n_given] = held_;
+  all += piece;
   std::size_t first_end = std::string::npos;
   std::size_t begin = 0;
   found_answer_end_ = false;
   for_each_text([&](const std::string& text) {
-    const std::size_t at = text_.find(text, n_given_ < text.size() ? 0 : n_given_ - text.size() + 1);
+    const std::size_t at = all.find(text, n_given < text.size() ? 0 : n_given - text.size() + 1);
     if (at == std::string::npos) return;
     const std::size_t end = at + text.size();
     if (end > first_end || (end == first_end && at > begin)) return;
@@ -30,29 +31,25 @@ bool StopText::push(std::string_view piece, std::string& out) {
     found_answer_end_ = &text == &answer_end_;
   });
   const bool stopped = first_end != std::string::npos;
-  const std::size_t n_free = stopped ? begin : text_.size() - n_held();
-  if (n_free > n_given_) out.append(text_, n_given_, n_free - n_given_);
-  text_.erase(0, stopped ? std::string::npos : n_free);
-  n_given_ = stopped ? 0 : std::max(n_given_, n_free) - n_free;
+  const std::size_t n_free = stopped ? begin : all.size() - n_held();
+  if (n_free > n_given) out.append(all, n_given, n_free - n_given);
+  all.erase(0, stopped ? std::string::npos : n_free);
+  n_given = stopped ? 0 : std::max(n_given, n_free) - n_free;
   return stopped;
 }
 
 void StopText::flush(std::string& out) {
-  out.append(text_, n_given_);
-  n_given_ = text_.size();
+  out.append(held_.text, held_.n_given);
+  held_.n_given = held_.text.size();
 }
 
-void StopText::clear() noexcept {
-  text_.clear();
-  n_given_ = 0;
-}
-
-// Length of the longest end of text_ with which a stop text starts.
+// Length of the longest end of the text with which a stop text starts.
 std::size_t StopText::n_held() const {
+  const std::string& all = held_.text;
   std::size_t longest = 0;
   for_each_text([&](const std::string& text) {
-    for (std::size_t n = std::min(text.size() - 1, text_.size()); n > longest; --n) {
-      if (text_.compare(text_.size() - n, n, text, 0, n) == 0) longest = n;
+    for (std::size_t n = std::min(text.size() - 1, all.size()); n > longest; --n) {
+      if (all.compare(all.size() - n, n, text, 0, n) == 0) longest = n;
     }
   });
   return longest;

@@ -1,8 +1,10 @@
 // Ends a generation at a stop text, or at the text that ends an answer, wherever the pieces it comes in are
 // cut.
 #pragma once
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace runnel {
@@ -26,7 +28,14 @@ class StopText {
   // given out then stays so.
   void flush(std::string& out);
   // Another text begins.
-  void clear() noexcept;
+  void clear() noexcept { held_ = {}; }
+
+  struct Held {
+    std::string text;         // the end of all text, with which a stop text may begin
+    std::size_t n_given = 0;  // its first bytes, which flush() gave out
+  };
+  const Held& held() const { return held_; }
+  void restore(Held held) noexcept { held_ = std::move(held); }
 
  private:
   template <class Look>
@@ -35,8 +44,7 @@ class StopText {
 
   std::vector<std::string> stops_;
   std::string answer_end_;
-  std::string text_;         // its end, with which a stop text may begin
-  std::size_t n_given_ = 0;  // first bytes of text_ that flush() gave out
+  Held held_;
   bool found_answer_end_ = false;
 };
 

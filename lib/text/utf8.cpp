@@ -73,6 +73,15 @@ void append_utf8(char32_t code, std::string& out) {
   }
 }
 
+bool is_utf8(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const Utf8Char next = decode_utf8(text);
+    if (!next.valid) return false;
+    text.remove_prefix(next.bytes);
+  }
+  return true;
+}
+
 std::string_view valid_utf8(std::string_view text, std::string& storage) {
   std::size_t good = 0;  // text before it is valid and, once storage is in use, already copied
   bool copied = false;

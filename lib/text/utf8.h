@@ -27,6 +27,8 @@ Utf8Char decode_utf8(std::string_view text) noexcept;
 // code <= U+10FFFF.
 void append_utf8(char32_t code, std::string& out);
 
+bool is_utf8(std::string_view text) noexcept;
+
 // Every byte that belongs to no character becomes U+FFFD. Returns text itself when it is valid; otherwise
 // `storage` holds the result.
 std::string_view valid_utf8(std::string_view text, std::string& storage);
@@ -38,6 +40,7 @@ class Utf8Stream {
   void push(std::string_view bytes, std::string& out);
   void flush(std::string& out);  // end of text: what is held back becomes U+FFFD
   void clear() { pending_.clear(); }
+  std::string_view pending() const { return pending_; }
 
  private:
   std::string pending_;  // the first bytes of one character, 3 at most

@@ -43,6 +43,38 @@ TEST_F(Saving, every_family) {
   }
 }
 
+// Text is asked for token by token, and after each the session goes on elsewhere.
+TEST_F(Saving, amid_a_character_and_a_stop_text) {
+  const std::string said = "\U0001F642 and \u00E9";  // of which the vocabulary has bytes only
+  std::vector<std::int32_t> tokens(32);
+  std::size_t n_tokens = 0;
+  require(runnel_tokenize(model.get(), said.data(), said.size(), 0, tokens.data(), tokens.size(), &n_tokens));
+  tokens.resize(n_tokens);
+  ASSERT_GT(n_tokens, 6u);
+  const std::string path = folder.file("session");
+  const auto forced = [&](const std::string& stop, runnel_finish& finish) {
+    const Settings settings = {{"temperature", "0"}, {"stop", stop}};
+    SessionHandle here = open_session(model.get(), settings), there = open_session(model.get(), settings);
+    feed(here.get(), {5, 6, 7});
+    std::string text;
+    for (const std::int32_t token : tokens) {
+      require(runnel_session_set(here.get(), "logit_bias", (std::to_string(token) + "=1000").c_str()));
+      require(runnel_session_generate(here.get(), 1, append, &text, &finish));
+      if (finish != RUNNEL_FINISH_LENGTH) break;
+      require(runnel_session_save(here.get(), path.c_str()));
+      require(runnel_session_load(there.get(), path.c_str()));
+      std::swap(here, there);
+    }
+    return text;
+  };
+  runnel_finish finish{};
+  EXPECT_NE(forced("", finish).find(said), std::string::npos);
+  EXPECT_EQ(finish, RUNNEL_FINISH_LENGTH);
+  const std::string text = forced("d \u00E9", finish);
+  EXPECT_EQ(finish, RUNNEL_FINISH_STOP_TEXT);
+  EXPECT_EQ(text.find("\u00E9"), std::string::npos) << text;
+}
+
 TEST_F(Saving, a_session_that_has_read_nothing) {
   const auto session = open_session(model.get(), lively);
   const auto copy = open_session(model.get(), lively);

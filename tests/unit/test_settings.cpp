@@ -175,6 +175,7 @@ TEST(Settings, StopTexts) {
   EXPECT_EQ(*settings.get("stop"), "User:\n\\n\\n\na\\\\b");
   EXPECT_FALSE(settings.set("stop", "a\\"));
   EXPECT_FALSE(settings.set("stop", "a\\x"));
+  EXPECT_FALSE(settings.set("stop", "half a character \xC3"));
   EXPECT_TRUE(settings.set("stop", std::string(1024, 'x')));
   EXPECT_FALSE(settings.set("stop", std::string(1025, 'x')));
   std::string many;

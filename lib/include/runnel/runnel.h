@@ -393,7 +393,8 @@ typedef struct runnel_chat runnel_chat;
  * The session is borrowed and must outlive the chat; it is reset. Until the chat is closed, what takes
  * something away from under it is RUNNEL_BAD_ARGUMENT: runnel_session_reset, _pin, _rewind, _mark_turn, _load
  * and a second chat. What is fed to the session or generated with it becomes part of the answer
- * for the model, and not of what runnel_chat_message gives. */
+ * for the model, and not of what runnel_chat_message gives; what is fed before anything is said, the first
+ * message drops. */
 RUNNEL_API runnel_status runnel_chat_open(runnel_session* session, const runnel_config* config,
                                           runnel_chat** out);
 /* NULL is allowed. The session keeps what it has read, and how its window moves and what ends an answer,
