@@ -16,7 +16,8 @@ void StopText::for_each_text(Look look) const {
 }
 
 bool StopText::push(std::string_view piece, std::string& out) {
-  auto& [all, n_given] = held_;
+  std::string& all = held_.text;
+  std::size_t& n_given = held_.n_given;
   all += piece;
   std::size_t first_end = std::string::npos;
   std::size_t begin = 0;
