@@ -18,8 +18,7 @@ constexpr std::int64_t max_stat = std::int64_t{1} << 62;
 constexpr std::int64_t max_list = std::int64_t{1} << 32;  // the section's size bounds it far below
 constexpr std::uint64_t max_name_bytes = 4096;
 constexpr std::uint64_t max_character_bytes = 4;
-constexpr std::uint64_t max_held_bytes =
-    4096;  // more than the longest stop text, or a form's end of an answer
+constexpr std::uint64_t max_held_bytes = 4096;  // above the longest stop text or form's end of an answer
 
 // Tokens of the window, all of them after the prefix.
 std::int64_t n_window(const KvCache::Held& held) {
