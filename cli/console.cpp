@@ -27,6 +27,12 @@ bool is_dumb_terminal() {
   return !term || *term == '\0' || std::strcmp(term, "dumb") == 0;
 }
 
+int input_file() {
+  static const int opened =
+      input_is_terminal() ? open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+  return opened < 0 ? STDIN_FILENO : opened;
+}
+
 void open_standard_files() {
   for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     // What is opened gets the lowest number that is free: this one.

@@ -11,6 +11,12 @@ bool output_is_terminal();
 bool error_is_terminal();
 bool is_dumb_terminal();  // TERM says that it has no control sequences, or does not say what it is
 
+// Standard input, to wait for and to read. Of a terminal no read waits: Ctrl-C has it drop what was typed,
+// also what poll has told of just before, and a read that waits would come back with the next key only. So it
+// is opened once more, since what is set of standard input itself is set for the shell too. Where it cannot
+// be opened (after su it is another user's), standard input is read as it is.
+int input_file();
+
 // Standard input, output and error that the program was started without are /dev/null from here on, so that
 // no other file takes their place.
 void open_standard_files();

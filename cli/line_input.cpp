@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "console.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "message.h"
@@ -23,11 +24,11 @@ LineInput::Event LineInput::read(std::string& line) {
       return Event::line;
     }
     if (at_end_) return Event::end;
-    const Wake wake = wait_for_input(STDIN_FILENO);
+    const Wake wake = wait_for_input(input_file());
     if (wake == Wake::interrupt) return Event::interrupted;
     if (wake == Wake::signal) continue;
     std::array<char, 4096> block;
-    const ssize_t n_read = ::read(STDIN_FILENO, block.data(), block.size());
+    const ssize_t n_read = ::read(input_file(), block.data(), block.size());
     if (n_read > 0) held_.append(block.data(), static_cast<std::size_t>(n_read));
     if (n_read == 0) at_end_ = true;
     if (n_read < 0 && errno != EINTR && errno != EAGAIN)

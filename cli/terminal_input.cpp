@@ -96,11 +96,14 @@ TerminalInput::Event TerminalInput::next(char& byte, int timeout_ms) {
     held_.pop_front();
     return Event::byte;
   }
-  const Wake wake = wait_for_input(STDIN_FILENO, timeout_ms);
-  if (wake == Wake::interrupt) return Event::interrupted;
-  if (wake == Wake::nothing) return Event::nothing;
-  if (wake == Wake::signal) return Event::signal;
-  const ssize_t n_read = ::read(STDIN_FILENO, &byte, 1);
+  ssize_t n_read = 0;
+  do {
+    const Wake wake = wait_for_input(input_file(), timeout_ms);
+    if (wake == Wake::interrupt) return Event::interrupted;
+    if (wake == Wake::nothing) return Event::nothing;
+    if (wake == Wake::signal) return Event::signal;
+    n_read = ::read(input_file(), &byte, 1);
+  } while (n_read < 0 && errno == EAGAIN);  // dropped before it was read
   if (n_read < 0 && errno == EINTR) return Event::signal;
   if (n_read <= 0) return Event::end;
   byte = typed_before_.as_typed(byte);

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "console.h"
 #include "interrupt.h"
 
 namespace cli {
@@ -62,7 +63,7 @@ void TypedAhead::take_in() {
     const bool ours = owns_terminal();
     if (ours) take_over();
     // In the background reading is an error: the terminal is not looked at.
-    pollfd files[] = {{wake_, POLLIN, 0}, {ours ? STDIN_FILENO : -1, POLLIN, 0}};
+    pollfd files[] = {{wake_, POLLIN, 0}, {ours ? input_file() : -1, POLLIN, 0}};
     if (poll(files, 2, ours ? foreground_ms : background_ms) < 0 && errno != EINTR) return;
     if (files[0].revents != 0) return;
     if (files[1].revents == 0) continue;
@@ -74,7 +75,7 @@ void TypedAhead::take_in() {
 // be there still.
 bool TypedAhead::read_some(bool gone) {
   std::array<char, 4096> block;
-  const ssize_t n_read = read(STDIN_FILENO, block.data(), block.size());
+  const ssize_t n_read = read(input_file(), block.data(), block.size());
   if (n_read <= 0) return !gone;
   heed_interrupt();
   for (ssize_t i = 0; i < n_read; ++i)

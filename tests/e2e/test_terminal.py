@@ -534,6 +534,25 @@ class TerminalChat(e2e.TestCase):
                 self.assertTrue(terminal.quiet())  # what was typed before is dropped
                 self.leave(terminal)
 
+    def test_ctrl_c_that_drops_what_is_about_to_be_read(self):
+        terminal = self.answering("--forever", "-t", "1")
+        for _ in range(10):
+            while len(terminal.seen) < 1000:
+                terminal.seen += terminal.read_some(1)
+            time.sleep(0.05)
+            # Stopped, mostly once it knows of the key and has not read it.
+            terminal.type("x")
+            os.kill(terminal.pid, signal.SIGSTOP)
+            os.waitpid(terminal.pid, os.WUNTRACED)
+            terminal.type(CTRL_C)
+            time.sleep(0.01)
+            os.kill(terminal.pid, signal.SIGCONT)
+            terminal.expect(PROMPT)
+            terminal.type("\n")  # goes on
+        terminal.type(CTRL_C)
+        terminal.expect(PROMPT)
+        self.leave(terminal)
+
     def transcript_of_typing_in_an_answer(self, keys):
         talk = self.folder / "talk.txt"
         flags = ("--greedy", "-n", "1000", "--ignore-eos", "-t", "1", "--transcript", str(talk))
