@@ -11,7 +11,7 @@ namespace {
 // '.
 struct Signature {
   const char* form;
-  const char* has[3] = {};
+  const char* has[4] = {};
   const char* lacks[3] = {};
 };
 
@@ -22,8 +22,8 @@ constexpr Signature signatures[] = {
     {"chatml", {"<|im_start|>"}},
 
     {"openchat-3.6", {"<|start_header_id|>GPT4 Correct ", "<|eot_id|>"}},
-    {"llama3.1", {"<|start_header_id|>", "<|eot_id|>", "Cutting Knowledge Date"}},
-    {"llama3", {"<|start_header_id|>", "<|eot_id|>"}, {">>>"}},
+    {"llama3.1", {"<|start_header_id|>", "<|eot_id|>", "Cutting Knowledge Date", "Today Date"}},
+    {"llama3", {"<|start_header_id|>", "<|eot_id|>"}, {">>>", "Cutting Knowledge Date"}},
     {"llama4", {"<|header_start|>", "<|eot|>"}},
 
     {"mistral-v7", {"'[SYSTEM_PROMPT] '", "[/INST]"}},

@@ -327,6 +327,7 @@ const Source sources[] = {
     {"llama3.1",
      "{{- \"<|start_header_id|>system<|end_header_id|>\\n\\n\" }}{{- \"Cutting Knowledge Date: December "
      "2023\\n\" }}"
+     "{{- \"Today Date: \" + date_string + \"\\n\\n\" }}"
      "{{- system_message }}{{- \"<|eot_id|>\" }}"},
     {"mistral",
      "{{ bos_token }}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
@@ -403,7 +404,10 @@ TEST(ChatTemplate, UnknownTemplatesAreErrorsThatSayWhatToDo) {
   for (const char* source :
        {"", "chat-ml", "{{ message['content'] }}",
         "{{ '[gMASK]<sop><|user|>\\n' + eos_token + '<|assistant|>' }}",
-        "{{ '<|start|>user<|message|>' + message.content + '<|end|>' }}", "<|user|>", "[INST]"}) {
+        "{{ '<|start|>user<|message|>' + message.content + '<|end|>' }}",
+        // Functionary 3.1 tells no date of today
+        "{{- '<|start_header_id|>' }}{{- 'Cutting Knowledge Date: December 2023\\n\\n' }}{{- '<|eot_id|>' }}",
+        "<|user|>", "[INST]"}) {
     auto form = ChatTemplate::create(source, "<s>", "</s>");
     ASSERT_FALSE(form) << source << " taken for " << form->name();
     EXPECT_EQ(form.error().status, RUNNEL_UNSUPPORTED);
