@@ -15,6 +15,8 @@ struct Signature {
   const char* lacks[3] = {};
 };
 
+constexpr const char* no_form = "";  // that is known
+
 constexpr Signature signatures[] = {
     {"phi4", {"<|im_start|>", "<|im_sep|>"}},
     {"chatml-think", {"<|im_start|>", "<|im_start|>assistant\n<think>\n"}},
@@ -28,7 +30,9 @@ constexpr Signature signatures[] = {
 
     {"mistral-v7", {"'[SYSTEM_PROMPT] '", "[/INST]"}},
     {"mistral-v7-tekken", {"[SYSTEM_PROMPT]", "[/INST]"}},
-    {"llama2", {"[INST]", "<<SYS>>"}},
+    {"llama2", {"<<SYS>>", "bos_token + '[INST] '"}},
+    {"llama2-one-bos", {"<<SYS>>", "{{ bos_token }}{%", "'[INST] ' + content.strip()", "' ' + eos_token"}},
+    {no_form, {"<<SYS>>", "[INST]"}},  // others like Llama 2's
     {"mistral-v1", {"' [INST] '"}},
     {"mistral-v3-tekken", {"'[INST]'", "'[/INST]'"}},
     {"mistral-v3", {"'[INST] '", "'[/INST]'"}},
@@ -116,9 +120,8 @@ std::string prompt_in_markup(const ChatForm& form, std::string_view source) {
   return {};
 }
 
-// The prompt where the template names it: {% set default_system_message = '...' %}, if that is one string.
-std::string prompt_in_variable(std::string_view source) {
-  constexpr std::string_view name = "default_system_message = ";
+// The prompt where the template names it, "default_system_message = ", if what follows is one string.
+std::string prompt_in_variable(std::string_view source, std::string_view name) {
   std::size_t at = source.find(name);
   if (at == std::string_view::npos) return {};
   at += name.size();
@@ -133,6 +136,14 @@ std::string prompt_in_variable(std::string_view source) {
   return next != std::string_view::npos && source[next] == '%' ? prompt : std::string();
 }
 
+// The prompt of templates like Llama 2's, where the switch for it is on: they are made from one that has
+// such.
+std::string prompt_switched_on(std::string_view source) {
+  const std::size_t at = source.find("elif true == true");
+  if (at == std::string_view::npos) return {};
+  return prompt_in_variable(source.substr(at), "set system_message = ");
+}
+
 }  // namespace
 
 const ChatForm* recognise_chat_form(std::string_view source) {
@@ -144,9 +155,13 @@ const ChatForm* recognise_chat_form(std::string_view source) {
 }
 
 std::string default_system_prompt(const ChatForm& form, std::string_view source) {
-  if (form.system_place != SystemPlace::own) return form.default_system;
-  std::string prompt = prompt_in_markup(form, source);
-  if (prompt.empty()) prompt = prompt_in_variable(source);
+  std::string prompt;
+  if (form.system_place == SystemPlace::own) {
+    prompt = prompt_in_markup(form, source);
+    if (prompt.empty()) prompt = prompt_in_variable(source, "default_system_message = ");
+  } else if (form.system_place == SystemPlace::inside) {
+    prompt = prompt_switched_on(source);
+  }
   return prompt.empty() ? form.default_system : prompt;
 }
 

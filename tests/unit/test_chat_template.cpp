@@ -25,9 +25,9 @@ ChatTemplate named(const char* name) {
 
 // Two questions and an answer, as one text after BOS. Models of some forms begin an answer with a blank.
 std::string conversation(const ChatTemplate& form, const char* system) {
-  static const std::set<std::string> with_blank = {"llama2",      "mistral-v1",  "mistral-v3",
-                                                   "mistral-v7",  "deepseek",    "vicuna",
-                                                   "vicuna-v1.1", "vicuna-orca", "openchat"};
+  static const std::set<std::string> with_blank = {
+      "llama2",   "llama2-one-bos", "mistral-v1",  "mistral-v3",  "mistral-v7",
+      "deepseek", "vicuna",         "vicuna-v1.1", "vicuna-orca", "openchat"};
   return joined(form.first_turn(system, "Hi")) + (with_blank.count(form.name()) ? " Yes?" : "Yes?") +
          joined(form.answer_end()) + joined(form.between()) + joined(form.turn("Why"));
 }
@@ -54,6 +54,8 @@ const Rendering renderings[] = {
      "<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n<think>\n"},
     {"llama2", "[INST] Hi [/INST] Yes? </s><s>[INST] Why [/INST]",
      "[INST] <<SYS>>\nBe kind\n<</SYS>>\n\nHi [/INST] Yes? </s><s>[INST] Why [/INST]"},
+    {"llama2-one-bos", "[INST] Hi [/INST] Yes? </s>[INST] Why [/INST]",
+     "[INST] <<SYS>>\nBe kind\n<</SYS>>\n\nHi [/INST] Yes? </s>[INST] Why [/INST]"},
     {"llama3",
      "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
      "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|>"
@@ -320,6 +322,11 @@ const Source sources[] = {
     {"llama2",
      "{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}"
      "{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"},
+    {"llama2-one-bos",
+     "{{ bos_token }}{% for m in messages %}{% set content = m['content'] %}{% if loop.first and system %}"
+     "{% set content = '<<SYS>>\\n' + system + '\\n<</SYS>>\\n\\n' + content %}{% endif %}"
+     "{% if m['role'] == 'user' %}{{ '[INST] ' + content.strip() + ' [/INST]' }}{% else %}"
+     "{{ ' ' + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}"},
     {"llama3",
      "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] "
      "| "
@@ -407,7 +414,8 @@ TEST(ChatTemplate, UnknownTemplatesAreErrorsThatSayWhatToDo) {
         "{{ '<|start|>user<|message|>' + message.content + '<|end|>' }}",
         // Functionary 3.1 tells no date of today
         "{{- '<|start_header_id|>' }}{{- 'Cutting Knowledge Date: December 2023\\n\\n' }}{{- '<|eot_id|>' }}",
-        "<|user|>", "[INST]"}) {
+        "{{ '[INST] <<SYS>>' + system + '<</SYS>>' }}{{ '[INST] ' + content + ' [/INST]' }}", "<|user|>",
+        "[INST]"}) {
     auto form = ChatTemplate::create(source, "<s>", "</s>");
     ASSERT_FALSE(form) << source << " taken for " << form->name();
     EXPECT_EQ(form.error().status, RUNNEL_UNSUPPORTED);
@@ -441,6 +449,16 @@ TEST(ChatTemplate, DefaultSystemPromptsAreReadOffTheTemplate) {
             "Don't\npanic");
   EXPECT_EQ(prompt("{%- set default_system_message = \"Today is \" + today %}{{'[SYSTEM_PROMPT]'}}[/INST]"),
             "");
+  const auto with_switch = [](const char* source, const char* is_on) {
+    return std::string(source) + "{% if given %}{% set system_message = given %}{% elif " + is_on +
+           " == true %}{% set system_message = 'Don\\'t\\npanic' %}{% endif %}";
+  };
+  for (const char* source : {"{{ bos_token + '[INST] ' }}<<SYS>>",
+                             "{{ bos_token }}{% set content = '<<SYS>>' %}"
+                             "{{ '[INST] ' + content.strip() }}{{ ' ' + eos_token }}"}) {
+    EXPECT_EQ(prompt(with_switch(source, "true").c_str()), "Don't\npanic") << source;
+    EXPECT_EQ(prompt(with_switch(source, "false").c_str()), "") << source;
+  }
   EXPECT_EQ(prompt("{%- set default_system_message = 'open{{'[SYSTEM_PROMPT]'}}[/INST]"), "");
 
   auto form = ChatTemplate::create("{{ '<|im_start|>system\\nYou are a parrot.<|im_end|>\\n' }}", "", "");
