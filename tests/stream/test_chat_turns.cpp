@@ -549,6 +549,34 @@ TEST(ChatTurns, going_on_by_nothing_changes_nothing) {
   }
 }
 
+// The text in front of it was held back, as a stop text may have begun there, and comes with it.
+TEST(ChatTurns, an_end_that_is_a_text_counts_where_the_piece_before_it_is_refused) {
+  std::string answer;
+  Talk first(open_file(demo_model()), greedy(150), "");
+  ASSERT_TRUE(first.chat.say(script[0], 8, append, &answer));
+  const auto refuse_fifth_byte = [](void* given, const char* text, std::size_t n_bytes, std::int32_t token) {
+    append(given, text, n_bytes, token);
+    return static_cast<std::string*>(given)->size() < 5 ? 0 : 1;
+  };
+  std::vector<Token> seen;
+  for (const bool refuses : {false, true}) {
+    Settings settings = greedy(150);
+    settings.stop = {answer.substr(4, 5) + "and more"};
+    Talk talk(open_file(demo_model()), settings, "");
+    talk.session->set_answer_end(answer.substr(5, 4));
+    std::string given;
+    const auto finish = talk.chat.say(script[0], 8, refuses ? +refuse_fifth_byte : append, &given);
+    ASSERT_TRUE(finish) << finish.error().message;
+    EXPECT_EQ(*finish, refuses ? RUNNEL_FINISH_STOPPED : RUNNEL_FINISH_STOP_TEXT);
+    EXPECT_EQ(given, answer.substr(0, 5));
+    ASSERT_TRUE(talk.chat.say(script[1], 0, nullptr, nullptr));
+    if (refuses) {
+      EXPECT_EQ(talk.session->visible(), seen);  // the end of the answer once
+    }
+    seen = talk.session->visible();
+  }
+}
+
 // The window is all the message's: what does not fit in is not seen, and how much that is can be asked.
 TEST(ChatTurns, messages_longer_than_the_window) {
   Settings settings = greedy(60);
