@@ -19,18 +19,27 @@ std::size_t expert_rows(const Model& model, const CacheSize& size) {
   return model.shape().n_expert > 0 ? batch_rows(size) : 0;
 }
 
+// The most of up to max_tok tokens that some product reads in each.
+struct RoundedTokens {
+  std::size_t int8, bf16, int16;
+  RoundedTokens(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_tok)
+      : int8(max_tok >= kinds.int8_from() ? std::min(max_tok, kinds.bf16_from(kernels) - 1) : 0),
+        bf16(max_tok >= kinds.bf16_from(kernels) ? max_tok : 0),
+        int16(max_tok >= kinds.int16_from(kernels) ? max_tok : 0) {}
+};
+
 }  // namespace
 
-Integers::Integers(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
-                   std::size_t max_cols)
-    : int8(kernels, max_tok >= model.weight_kinds().int8_from() ? max_tok : 0, max_cols),
-      int16(kernels, max_tok >= model.weight_kinds().int16_from(kernels) ? max_tok : 0, max_cols) {}
+Rounded::Rounded(const Model& model, const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols)
+    : int8(kernels, RoundedTokens(model.weight_kinds(), kernels, max_tok).int8, max_cols),
+      bf16(RoundedTokens(model.weight_kinds(), kernels, max_tok).bf16, max_cols),
+      int16(kernels, RoundedTokens(model.weight_kinds(), kernels, max_tok).int16, max_cols) {}
 
-std::size_t Integers::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
-                              std::size_t max_cols) {
-  const WeightKinds& kinds = model.weight_kinds();
-  return (max_tok >= kinds.int8_from() ? Int8Buffer::n_bytes(kernels, max_tok, max_cols) : 0) +
-         (max_tok >= kinds.int16_from(kernels) ? Int16Buffer::n_bytes(kernels, max_tok, max_cols) : 0);
+std::size_t Rounded::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
+                             std::size_t max_cols) {
+  const RoundedTokens tokens(model.weight_kinds(), kernels, max_tok);
+  return Int8Buffer::n_bytes(kernels, tokens.int8, max_cols) + Bf16Buffer::n_bytes(tokens.bf16, max_cols) +
+         Int16Buffer::n_bytes(kernels, tokens.int16, max_cols);
 }
 
 ResidualStream::ResidualStream(const Model& model, const simd::Kernels& kernels, std::size_t max_tok)
@@ -43,8 +52,8 @@ ResidualStream::ResidualStream(const Model& model, const simd::Kernels& kernels,
 std::size_t ResidualStream::n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok) {
   const std::size_t n_rows = (model.family().parallel_ffn ? 3 : 2) * max_tok;
   return n_rows * model.shape().n_embd * sizeof(float) +
-         Integers::n_bytes(model, kernels, max_tok, model.shape().n_embd) +
-         Integers::n_bytes(model, kernels, max_tok, widest_hidden(model.shape()));
+         Rounded::n_bytes(model, kernels, max_tok, model.shape().n_embd) +
+         Rounded::n_bytes(model, kernels, max_tok, widest_hidden(model.shape()));
 }
 
 Activations::Activations(const Model& model, const simd::Kernels& kernels, const CacheSize& size,

@@ -23,24 +23,26 @@ struct Buffer {
   std::size_t n_cols;
 };
 
-// The same rows in integers, for the products that read those.
-struct Integers {
-  Integers(const Model& model, const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols);
+// The same rows as the products read them that do not take floats. Each has room for as many tokens as a
+// product of up to max_tok reads.
+struct Rounded {
+  Rounded(const Model& model, const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols);
   static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok,
                              std::size_t max_cols);
-  Int8Buffer int8;    // has room where a product of max_tok tokens reads int8
-  Int16Buffer int16;  // where one reads int16
+  Int8Buffer int8;
+  Bf16Buffer bf16;
+  Int16Buffer int16;
 };
 
 // What is done to whole tokens between products.
 struct ResidualStream {
   ResidualStream(const Model& model, const simd::Kernels& kernels, std::size_t max_tok);
   static std::size_t n_bytes(const Model& model, const simd::Kernels& kernels, std::size_t max_tok);
-  Buffer x;         // the residual stream [max_tok, n_embd]
-  Buffer h;         // its normalised form
-  Buffer h2;        // a parallel layer's second norm
-  Integers in;      // h or h2, as a block's first products read it
-  Integers hidden;  // what is in the middle of a block, as its last product reads it
+  Buffer x;        // the residual stream [max_tok, n_embd]
+  Buffer h;        // its normalised form
+  Buffer h2;       // a parallel layer's second norm
+  Rounded in;      // h or h2, as a block's first products read it
+  Rounded hidden;  // what is in the middle of a block, as its last product reads it
 };
 
 struct Activations {

@@ -283,27 +283,29 @@ void Forward::experts(Thread& thread, std::size_t i_layer, const Input& x) noexc
   }
 }
 
-Input Forward::prepare(Range tokens, ConstRows rows, std::size_t n_tok, Integers& integers) noexcept {
+Input Forward::prepare(Range tokens, ConstRows rows, std::size_t n_tok, Rounded& rounded) noexcept {
   const std::size_t n_cols = rows.stride;
-  Input input{rows, {}, {}};
-  if (reads_int8(n_tok)) input.int8 = integers.int8.of(n_tok, n_cols);
-  if (reads_int16(n_tok)) input.int16 = integers.int16.of(n_tok, n_cols);
+  Input input{rows, {}, {}, {}};
+  if (reads_int8(n_tok)) input.int8 = rounded.int8.of(n_tok, n_cols);
+  if (reads_bf16(n_tok)) input.bf16 = rounded.bf16.of(n_tok, n_cols);
+  if (reads_int16(n_tok)) input.int16 = rounded.int16.of(n_tok, n_cols);
   if (tokens.size() == 0) return input;
   const Input some = input.tokens(tokens.begin);
   if (reads_int8(n_tok)) kernels_.quantize_i8(some.int8, some.rows.data, n_cols, tokens.size());
+  if (reads_bf16(n_tok)) kernels_.round_bf16(some.bf16, some.rows.data, n_cols, tokens.size());
   if (reads_int16(n_tok)) kernels_.quantize_i16(some.int16, some.rows.data, n_cols, tokens.size());
   return input;
 }
 
 Input Forward::prepare(Thread& thread, ConstRows rows, std::size_t n_tok,
-                       Integers ResidualStream::*integers) noexcept {
-  return prepare(own_tokens(thread, n_tok), rows, n_tok, stream(thread, n_tok).*integers);
+                       Rounded ResidualStream::*rounded) noexcept {
+  return prepare(own_tokens(thread, n_tok), rows, n_tok, stream(thread, n_tok).*rounded);
 }
 
 Input Forward::prepare_all(Thread& thread, ConstRows rows, std::size_t n_tok,
-                           Integers ResidualStream::*integers) noexcept {
-  const Input input = prepare(thread, rows, n_tok, integers);
-  if (is_shared_out(n_tok) && reads_integers(n_tok)) thread.barrier();
+                           Rounded ResidualStream::*rounded) noexcept {
+  const Input input = prepare(thread, rows, n_tok, rounded);
+  if (is_shared_out(n_tok) && reads_rounded(n_tok)) thread.barrier();
   return input;
 }
 

@@ -80,20 +80,26 @@ class Forward {
   static Range own_tokens(const Thread& thread, std::size_t n_tok) noexcept {
     return is_shared_out(n_tok) ? thread.split(n_tok) : Range{0, 1};
   }
-  bool reads_int8(std::size_t n_tok) const noexcept { return n_tok >= model_.weight_kinds().int8_from(); }
+  bool reads_int8(std::size_t n_tok) const noexcept {
+    return n_tok >= model_.weight_kinds().int8_from() && !reads_bf16(n_tok);
+  }
+  bool reads_bf16(std::size_t n_tok) const noexcept {
+    return n_tok >= model_.weight_kinds().bf16_from(kernels_);
+  }
   bool reads_int16(std::size_t n_tok) const noexcept {
     return n_tok >= model_.weight_kinds().int16_from(kernels_);
   }
-  bool reads_integers(std::size_t n_tok) const noexcept { return reads_int8(n_tok) || reads_int16(n_tok); }
-  // Rows without gaps as products read them, in integers too where one of them reads those, which are made
-  // here of some tokens, or of the thread's own. Those of others are there after a barrier.
-  Input prepare(Range tokens, ConstRows rows, std::size_t n_tok, Integers& integers) noexcept;
-  Input prepare(Thread& thread, ConstRows rows, std::size_t n_tok,
-                Integers ResidualStream::*integers) noexcept;
+  bool reads_rounded(std::size_t n_tok) const noexcept {
+    return reads_int8(n_tok) || reads_bf16(n_tok) || reads_int16(n_tok);
+  }
+  // Rows without gaps as products read them, rounded too where one of them reads that, which is done here for
+  // some tokens, or the thread's own. Others' are there after a barrier.
+  Input prepare(Range tokens, ConstRows rows, std::size_t n_tok, Rounded& rounded) noexcept;
+  Input prepare(Thread& thread, ConstRows rows, std::size_t n_tok, Rounded ResidualStream::*rounded) noexcept;
   // The same of rows that all threads may read already, with that barrier where there is anything to wait
   // for.
   Input prepare_all(Thread& thread, ConstRows rows, std::size_t n_tok,
-                    Integers ResidualStream::*integers) noexcept;
+                    Rounded ResidualStream::*rounded) noexcept;
   void norm(Thread& thread, const NormWeights& w, Buffer& x, Buffer& y) noexcept;  // own tokens
   // The stream's own tokens += what a block adds to them.
   void add_to_stream(Thread& thread, Buffer& added, const NormWeights& post_norm) noexcept;

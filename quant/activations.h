@@ -106,4 +106,42 @@ struct Activations {
 using ActivationsI8 = Activations<std::int8_t>;
 using ActivationsI16 = Activations<std::int16_t>;  // quant/i16.h; without offsets and split
 
+// Tokens of a tile of activations in bf16. A chunk of them is whole tiles, as much room as there may be in
+// use.
+constexpr std::size_t bf16_tile = 16;
+static_assert(i8_chunk % bf16_tile == 0);
+RUNNEL_ALWAYS_INLINE std::size_t bf16_width(std::size_t n_tok) noexcept {
+  return i8_width(filled_up(n_tok, bf16_tile));
+}
+RUNNEL_ALWAYS_INLINE std::size_t bf16_room(std::size_t n_tok) noexcept {
+  return i8_room(filled_up(n_tok, bf16_tile));
+}
+
+// Activations rounded to the nearest bf16, for instruction sets that multiply I8 weights (i8.h) faster so
+// than in int8. They lie in chunks and blocks as those above do:
+//
+//   values  bf16 [n_chunks][n_blocks][width][32]    zeros from n_cols on; width: bf16_width() of all tokens
+//
+// A row with a NaN or an infinity is NaN throughout. Tokens that only fill up a chunk may be anything.
+struct ActivationsBf16 {
+  std::size_t n_cols = 0;
+  std::size_t width = 0;
+  std::uint16_t* values = nullptr;
+  std::size_t first = 0;  // token 0 is this one of its chunk
+
+  // Where block b of token 0 is; the other tokens of the chunk follow.
+  RUNNEL_ALWAYS_INLINE std::uint16_t* block(std::size_t b) const noexcept {
+    return values + (b * width + first) * i8_block;
+  }
+  RUNNEL_ALWAYS_INLINE std::size_t n_in_chunk() const noexcept { return width - first; }
+
+  // The rows from token `begin` on.
+  RUNNEL_ALWAYS_INLINE ActivationsBf16 tokens(std::size_t begin) const noexcept {
+    if (begin == 0) return *this;
+    const std::size_t chunk = (first + begin) / width;
+    return {n_cols, width, values + chunk * i8_blocks(n_cols) * width * i8_block,
+            first + begin - chunk * width};
+  }
+};
+
 }  // namespace runnel::quant

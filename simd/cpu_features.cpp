@@ -22,9 +22,9 @@ constexpr std::uint32_t leaf1_ecx_fma = 1u << 12, leaf1_ecx_osxsave = 1u << 27, 
 constexpr std::uint32_t leaf7_ebx_avx2 = 1u << 5;
 constexpr std::uint32_t leaf7_ebx_avx512 =
     1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;  // F DQ CD BW VL
-constexpr std::uint32_t leaf7_ecx_avx512vnni = 1u << 11;
-constexpr std::uint32_t leaf7_edx_amx_int8 = 1u << 24 | 1u << 25;  // TILE INT8
-constexpr std::uint32_t leaf7_1_eax_avxvnni = 1u << 4;             // of subleaf 1
+constexpr std::uint32_t leaf7_ecx_avx512vbmi = 1u << 1, leaf7_ecx_avx512vnni = 1u << 11;
+constexpr std::uint32_t leaf7_edx_amx = 1u << 22 | 1u << 24 | 1u << 25;                   // BF16 TILE INT8
+constexpr std::uint32_t leaf7_1_eax_avxvnni = 1u << 4, leaf7_1_eax_avx512bf16 = 1u << 5;  // of subleaf 1
 
 // Registers that the OS saves (SDM volume 1, 13.3): a CPU feature without them must not be used.
 constexpr std::uint32_t xcr0_ymm = 0x06, xcr0_zmm = 0xe6, xcr0_tiles = 0x60000;
@@ -56,7 +56,7 @@ constexpr std::uint32_t needed_features = no_cpu_feature
 // Linux lets a process use the tile registers once it has asked for them (Documentation/arch/x86/xstate.rst).
 // From then on it needs larger stacks for signals: nobody asks who does not use them.
 bool os_grants_tiles() noexcept {
-  if constexpr ((needed_features & cpu_amx_int8) == 0) return false;
+  if constexpr ((needed_features & cpu_amx) == 0) return false;
 #if defined(__linux__)
   constexpr long arch_req_xcomp_perm = 0x1023, xfeature_xtiledata = 18;
   return syscall(SYS_arch_prctl, arch_req_xcomp_perm, xfeature_xtiledata) == 0;
@@ -79,11 +79,12 @@ std::uint32_t find_features() noexcept {
   if (os_saves_zmm && (ebx & leaf7_ebx_avx512) == leaf7_ebx_avx512) features |= cpu_avx512;
   if (os_saves_zmm && (ecx & leaf7_ecx_avx512vnni) != 0) features |= cpu_avx512vnni;
   const bool os_saves_tiles = (xcr0 & xcr0_tiles) == xcr0_tiles;
-  if (os_saves_tiles && (edx & leaf7_edx_amx_int8) == leaf7_edx_amx_int8 && os_grants_tiles())
-    features |= cpu_amx_int8;
+  if (os_saves_tiles && (edx & leaf7_edx_amx) == leaf7_edx_amx && os_grants_tiles()) features |= cpu_amx;
+  const bool has_vbmi = os_saves_zmm && (ecx & leaf7_ecx_avx512vbmi) != 0;
   const bool has_subleaf_1 = eax >= 1;
   if (has_subleaf_1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) {
     if ((eax & leaf7_1_eax_avxvnni) != 0) features |= cpu_avxvnni;
+    if (has_vbmi && (eax & leaf7_1_eax_avx512bf16) != 0) features |= cpu_avx512bf16;
   }
   return features;
 }

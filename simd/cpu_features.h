@@ -14,8 +14,9 @@ enum CpuFeature : std::uint32_t {
   cpu_avx512vnni = 1u << 5,
   cpu_dotprod = 1u << 6,
   cpu_i8mm = 1u << 7,
-  cpu_amx_int8 = 1u << 8,
-  cpu_zen4 = 1u << 9,  // not what it can do but how its memory wants to be read
+  cpu_amx = 1u << 8,          // tiles of int8 and of bf16
+  cpu_zen4 = 1u << 9,         // not what it can do but how its memory wants to be read
+  cpu_avx512bf16 = 1u << 10,  // and VBMI
 };
 
 }  // namespace runnel::simd

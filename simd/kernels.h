@@ -37,6 +37,9 @@ constexpr int factor_steps = 127 * 256 + 127;
 constexpr size_t panel_block_rows = 256;
 constexpr size_t panel_block_cols = 512;
 
+// Weights that a product in bf16 lays out at a time: two panels by 2,048 inputs.
+constexpr size_t bf16_scratch = 2 * panel_rows * 2048;
+
 // clang-format off
 //  name          result  parameters
 #define RUNNEL_KERNELS(X)                                                                                              \
@@ -92,6 +95,16 @@ constexpr size_t panel_block_cols = 512;
      prefetched meanwhile, and need not be all there. Or null */                                                       \
   X(matmul_i8,    void,   (float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,                     \
                            const quant::PanelsI8& w, const void* next))                                                \
+  /* the same product in bf16. Weights and activations are rounded to that; no product of two is, and their sums are    \
+     floats, in any order. From how many tokens on it is faster than in int8; no number of them: it never is */        \
+  X(least_bf16,   size_t, ())                                                                                          \
+  /* x: [n_tok, out.n_cols], rows x_stride apart. Below 2^-126 a number may become zero */                             \
+  X(round_bf16,   void,   (const quant::ActivationsBf16& out, const float* x, size_t x_stride, size_t n_tok))          \
+  /* y[t, r] = sum_c w[r, c] x[t, c], r < w.shape.n_rows, t < n_tok, token 0 at a tile of its chunk;  y, next: as      \
+     above, scratch: bf16_scratch numbers, in a whole number of cache lines. Products below 2^-126 may be zero, and    \
+     weights whose scale is below 2^-100 less precise */                                                               \
+  X(matmul_bf16,  void,   (float* y, size_t y_stride, const quant::ActivationsBf16& x, size_t n_tok,                   \
+                           const quant::PanelsI8& w, const void* next, BF16* scratch))                                 \
   /* int16 (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols].       \
      Returns whether they are precise enough in each group of each panel, and no weights but zeros are lost: in        \
      every second row, which are those looked at, an input without codes has no others */                              \

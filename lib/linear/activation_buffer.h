@@ -1,4 +1,4 @@
-// Memory for activations in int8 or in int16.
+// Memory for activations in int8, in int16 or in bf16.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -62,5 +62,25 @@ class ActivationBuffer {
 };
 using Int8Buffer = ActivationBuffer<std::int8_t>;
 using Int16Buffer = ActivationBuffer<std::int16_t>;
+
+class Bf16Buffer {
+ public:
+  Bf16Buffer(std::size_t max_tok, std::size_t max_cols) : values_(n_values(max_tok, max_cols)) {}
+
+  quant::ActivationsBf16 of(std::size_t n_tok, std::size_t n_cols) noexcept {
+    return {n_cols, quant::bf16_width(n_tok), values_.data()};
+  }
+
+  static std::size_t n_bytes(std::size_t max_tok, std::size_t max_cols) {
+    return n_values(max_tok, max_cols) * sizeof(std::uint16_t);
+  }
+
+ private:
+  static std::size_t n_values(std::size_t max_tok, std::size_t max_cols) {
+    return quant::bf16_room(max_tok) * quant::i8_padded(max_cols);
+  }
+
+  AlignedVector<std::uint16_t> values_;
+};
 
 }  // namespace runnel

@@ -54,6 +54,10 @@ std::size_t n_floats(const WeightKinds& kinds, const simd::Kernels& k, std::size
                   has_int16(kinds, k) ? int16_panel_floats : 0);
 }
 
+std::size_t n_bf16(const WeightKinds& kinds, const simd::Kernels& k) {
+  return kinds.bf16_from(k) == std::numeric_limits<std::size_t>::max() ? 0 : simd::bf16_scratch;
+}
+
 // That all of W's rows are worth.
 double n_pieces_of(const Linear& w, std::size_t n_tok) {
   const double n_pieces = w.packed.codes ? static_cast<double>(w.packed.shape.n_codes()) / packed_piece_bytes
@@ -138,6 +142,10 @@ std::size_t WeightKinds::int8_from() const {
   return packed ? 1 : q8_0 ? min_tokens_q8_0 : std::numeric_limits<std::size_t>::max();
 }
 
+std::size_t WeightKinds::bf16_from(const simd::Kernels& kernels) const {
+  return std::max(int8_from(), kernels.least_bf16());
+}
+
 std::size_t WeightKinds::int16_from(const simd::Kernels& kernels) const {
   return has_int16(*this, kernels) ? kernels.most_few(2) + 1 : std::numeric_limits<std::size_t>::max();
 }
@@ -147,7 +155,8 @@ LinearScratch::LinearScratch(const WeightKinds& kinds, const simd::Kernels& kern
       int16(has_int16(kinds, kernels) ? int16_block().n_codes() : 0),
       int16_scales(has_int16(kinds, kernels) ? int16_block().n_scales() : 0),
       codes(kinds.q8_0 ? q8_0_block_codes(max_cols) : 0),
-      scales(codes.size() / quant::BlockQ8_0::size) {}
+      scales(codes.size() / quant::BlockQ8_0::size),
+      bf16(n_bf16(kinds, kernels)) {}
 
 std::size_t LinearScratch::n_bytes(const WeightKinds& kinds, const simd::Kernels& kernels,
                                    std::size_t max_cols) {
@@ -155,7 +164,8 @@ std::size_t LinearScratch::n_bytes(const WeightKinds& kinds, const simd::Kernels
   const std::size_t n_int16 =
       has_int16(kinds, kernels) ? int16_block().n_codes() + int16_block().n_scales() : 0;
   return n_floats(kinds, kernels, max_cols) * sizeof(float) + n_int16 * sizeof(std::int16_t) + n_codes +
-         n_codes / quant::BlockQ8_0::size * sizeof(std::uint16_t);
+         n_codes / quant::BlockQ8_0::size * sizeof(std::uint16_t) +
+         n_bf16(kinds, kernels) * sizeof(std::uint16_t);
 }
 
 SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const Linear*> products,
@@ -186,8 +196,8 @@ void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear
   const auto outputs = [&](std::size_t t) { return y.data + t * y.stride + rows.begin; };
   switch (product_of(kernels, linear, n_tok)) {
     case Product::packed:
-      kernels.matmul_i8(outputs(0), y.stride, x.int8, n_tok, linear.packed.rows(rows.begin, rows.size()),
-                        nullptr);
+      multiply_packed(kernels, scratch, linear.packed.rows(rows.begin, rows.size()), nullptr, x,
+                      {outputs(0), y.stride}, n_tok);
       break;
     case Product::few_tokens:
       multiply_few(kernels, linear, rows, x.rows, y, n_tok);
@@ -199,10 +209,18 @@ void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear
       int16_matmul(kernels, scratch, linear, rows, x, y, n_tok);
       break;
     case Product::q8_0:
-      q8_0_matmul(kernels, scratch, linear, rows, next, x.int8, y, n_tok);
+      q8_0_matmul(kernels, scratch, linear, rows, next, x, y, n_tok);
       break;
   }
   for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, rows, outputs(t));
+}
+
+void multiply_packed(const simd::Kernels& kernels, LinearScratch& scratch, const quant::PanelsI8& w,
+                     const void* next, const Input& x, Rows y, std::size_t n_tok) noexcept {
+  if (n_tok < kernels.least_bf16())
+    kernels.matmul_i8(y.data, y.stride, x.int8, n_tok, w, next);
+  else
+    kernels.matmul_bf16(y.data, y.stride, x.bf16, n_tok, w, next, scratch.bf16.data());
 }
 
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept {

@@ -45,12 +45,15 @@ Arithmetic arithmetic_of(const simd::Kernels& kernels, const Linear& w) noexcept
 
 // The kinds of matrices there are in a model. Q8_0 weights are multiplied in int8 as packed ones are, but for
 // a single token, which only waits for them to come from memory: that product takes activations in floats.
+// Where the kernels multiply many tokens faster in bf16, weights of both kinds are multiplied so.
 // Weights of 16 bits are multiplied in int16 with many tokens, where the kernels prefer that to floats.
 struct WeightKinds {
   bool f32 = false, halves = false, q8_0 = false, packed = false;  // halves: F16 and BF16
   void add(const Linear& w);
-  // From how many tokens on some product reads activations in int8, and in int16.
+  // From how many tokens on some product reads activations in int8, up to those from where on they are read
+  // in bf16, and in int16.
   std::size_t int8_from() const;
+  std::size_t bf16_from(const simd::Kernels& kernels) const;
   std::size_t int16_from(const simd::Kernels& kernels) const;
 };
 
@@ -65,17 +68,19 @@ struct Rows {
   operator ConstRows() const { return {data, stride}; }  // NOLINT(google-explicit-constructor)
 };
 
-// What a product reads: rows of activations, and the same in int8 and in int16 from so many tokens on as
-// WeightKinds tells.
+// What a product reads: rows of activations, and the same in int8, in bf16 and in int16 from so many tokens
+// on as WeightKinds tells.
 struct Input {
   ConstRows rows;
   quant::ActivationsI8 int8;
+  quant::ActivationsBf16 bf16;
   quant::ActivationsI16 int16;
 
   // From token `begin` on.
   Input tokens(std::size_t begin) const noexcept {
     return {{rows.data + begin * rows.stride, rows.stride},
             int8.codes ? int8.tokens(begin) : int8,
+            bf16.values ? bf16.tokens(begin) : bf16,
             int16.codes ? int16.tokens(begin) : int16};
   }
 };
@@ -89,6 +94,7 @@ struct LinearScratch {
   AlignedVector<std::uint16_t> int16_scales;
   AlignedVector<std::int8_t> codes;  // q8_0_matmul.h
   AlignedVector<std::uint16_t> scales;
+  AlignedVector<std::uint16_t> bf16;  // of both kinds, where kernels multiply them in bf16
 };
 
 // How a team shares the outputs of some products, as many in each, with n_tok tokens. A null matrix is left
@@ -101,6 +107,10 @@ SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const
 // these rows, to be prefetched, or null.
 void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear, Range rows,
               const std::byte* next, const Input& x, Rows y, std::size_t n_tok) noexcept;
+
+// y = w x, for weights that are packed in panels; next: as kernels.matmul_i8() has it.
+void multiply_packed(const simd::Kernels& kernels, LinearScratch& scratch, const quant::PanelsI8& w,
+                     const void* next, const Input& x, Rows y, std::size_t n_tok) noexcept;
 
 // One decoded row: an embedding. y: [n_cols].
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept;

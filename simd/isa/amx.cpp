@@ -1,9 +1,10 @@
-// AMX beside AVX-512 VNNI: products of int8 with many tokens, and attention over int8.
+// AMX beside AVX-512 VNNI: products of int8 weights with many tokens, and attention over int8.
 #include <cstring>
 
 #include "simd/int8/attention_amx.h"
 #include "simd/int8/dot_amx.h"
 #include "simd/int8/matmul.h"
+#include "simd/int8/matmul_bf16.h"
 
 namespace runnel::simd {
 namespace {
@@ -58,6 +59,9 @@ extern const Kernels kernels_amx;
 const Kernels kernels_amx{.peak_i8 = peak_i8_amx,
                           .reads_split_i8 = reads_split_i8<DotFew>,
                           .matmul_i8 = matmul_i8_amx,
+                          .least_bf16 = least_bf16,
+                          .round_bf16 = round_bf16,
+                          .matmul_bf16 = matmul_bf16,
                           .scores_i8 = scores_i8_amx,
                           .mix_i8 = mix_i8_amx,
                           .unfetched_i8 = unfetched_i8_amx};

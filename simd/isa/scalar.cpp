@@ -275,6 +275,39 @@ void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t 
 }
 bool reads_split_i8() noexcept { return false; }
 
+// ---- bf16
+
+size_t least_bf16() noexcept { return std::numeric_limits<size_t>::max(); }
+
+void round_bf16(const quant::ActivationsBf16& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) {
+    const float* const row = x + t * x_stride;
+    const quant::ActivationsBf16 to = out.tokens(t);
+    const bool is_finite = std::all_of(row, row + out.n_cols, [](float v) { return std::isfinite(v); });
+    for (size_t c = 0; c < quant::i8_padded(out.n_cols); ++c) {
+      const float value = c < out.n_cols ? row[c] : 0.0f;
+      to.block(c / quant::i8_block)[c % quant::i8_block] =
+          quant::f32_to_bf16(is_finite ? value : std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+}
+
+float dot_row_bf16(const quant::PanelsI8& w, size_t r, const quant::ActivationsBf16& x) noexcept {
+  float y = 0.0f;
+  for (size_t c = 0; c < w.shape.n_cols; ++c) {
+    const float weight = static_cast<float>(code_i8(w, r, c)) * scale_i8(w, r, c);
+    y = std::fma(quant::bf16_to_f32(x.block(c / quant::i8_block)[c % quant::i8_block]),
+                 quant::bf16_to_f32(quant::f32_to_bf16(weight)), y);
+  }
+  return y;
+}
+void matmul_bf16(float* y, size_t y_stride, const quant::ActivationsBf16& x, size_t n_tok,
+                 const quant::PanelsI8& w, const void*, BF16*) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) {
+    for (size_t r = 0; r < w.shape.n_rows; ++r) y[t * y_stride + r] = dot_row_bf16(w, r, x.tokens(t));
+  }
+}
+
 // ---- int16
 
 std::int32_t code_i16(const quant::PanelsI16& w, size_t r, size_t c) noexcept {

@@ -55,6 +55,23 @@ void bench_matmul(benchmark::State& state, const Kernels& k, VariantI8 variant) 
   set_rate(state, "MAC", n_rows * n_cols * n_tok);
 }
 
+// range(0) tokens.
+void bench_matmul_bf16(benchmark::State& state, const Kernels& k, VariantI8 variant) {
+  const auto n_tok = static_cast<size_t>(state.range(0));
+  const Matrix w(variant, n_rows, n_cols);
+  const std::vector<float> x = activations(n_cols, n_tok, 0);
+  Bf16Buffer buffer(n_tok, n_cols);
+  const quant::ActivationsBf16 rows = buffer.of(n_tok, n_cols);
+  k.round_bf16(rows, x.data(), n_cols, n_tok);
+  AlignedVector<simd::BF16> scratch(simd::bf16_scratch);
+  AlignedVector<float> y(n_tok * n_rows);
+  for (auto _ : state) {
+    k.matmul_bf16(y.data(), n_rows, rows, n_tok, w.panels, nullptr, scratch.data());
+    benchmark::ClobberMemory();
+  }
+  set_rate(state, "MAC", n_rows * n_cols * n_tok);
+}
+
 // One token against weights that come from memory.
 void bench_decode(benchmark::State& state, const Kernels& k, VariantI8 variant) {
   const Matrix w(variant, read_rows, n_cols);
@@ -135,6 +152,11 @@ void register_row(const std::string& isa, const Kernels& k) {
     const std::string suffix = variant == VariantI8::g128 ? "_g128" : "_g32";
     auto* matmul = add("matmul" + suffix, [k, variant](benchmark::State& s) { bench_matmul(s, k, variant); });
     for (const int n_tok : {1, 8, 64, 512}) matmul->Args({n_tok, 0})->Args({n_tok, 8});
+    if (k.least_bf16() <= 512) {
+      auto* in_bf16 = add("matmul_bf16" + suffix,
+                          [k, variant](benchmark::State& s) { bench_matmul_bf16(s, k, variant); });
+      for (const int n_tok : {64, 256, 512}) in_bf16->Arg(n_tok);
+    }
     add("decode" + suffix, [k, variant](benchmark::State& s) {
       bench_decode(s, k, variant);
     })->Unit(benchmark::kMillisecond);

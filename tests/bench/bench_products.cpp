@@ -100,9 +100,24 @@ void bench(benchmark::State& state, const Contender& contender) {
   set_rate(state, "MAC", n_rows * n_cols * n_tok);
 }
 
-// quantizes: making int8 of the activations is timed too.
+// rounds: making bf16 of the activations is timed too.
+Product runnel_bf16_product(const char* row, const Kernels& k, bool rounds, const Task& task) {
+  const auto buffer = std::make_shared<Bf16Buffer>(task.n_tok, n_cols);
+  const auto scratch = std::make_shared<AlignedVector<simd::BF16>>(simd::bf16_scratch);
+  const quant::ActivationsBf16 rows = buffer->of(task.n_tok, n_cols);
+  const auto round = [=] { k.round_bf16(rows, task.x.data(), n_cols, task.n_tok); };
+  round();
+  return {row, [=, keep = buffer] {
+            if (rounds) round();
+            k.matmul_bf16(task.y, n_rows, rows, task.n_tok, weights().packed.panels, nullptr,
+                          scratch->data());
+          }};
+}
+
+// quantizes: making int8 (or bf16) of the activations is timed too.
 Contender runnel_product(const char* row, const Kernels& k, bool quantizes) {
   return [=](const Task& task) -> Product {
+    if (task.n_tok >= k.least_bf16()) return runnel_bf16_product(row, k, quantizes, task);
     const auto buffer = std::make_shared<Int8Buffer>(k, task.n_tok, n_cols);
     const quant::ActivationsI8 rows = buffer->of(task.n_tok, n_cols);
     const auto quantize = [=] { k.quantize_i8(rows, task.x.data(), n_cols, task.n_tok); };

@@ -80,14 +80,48 @@ inline void dot(int sum, int a, int b) {
   }
 }
 
+inline float bf16_at(const std::uint8_t* p) {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, p, sizeof bits);
+  const std::uint32_t wide = (bits & 0x7f80u) == 0 ? 0u : static_cast<std::uint32_t>(bits) << 16;
+  float value = 0;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+// sum[m][n] += a[m][2 k + i] b[k][2 n + i], bf16 into floats: those of i = 0 and of i = 1 apart, then both.
+// Numbers below the normal ones count as zero (sums that become so, too, which is left out here).
+inline void dot_bf16(int sum, int a, int b) {
+  for (const int tile : {sum, a, b}) require_shape(tile);
+  require(sum != a && sum != b && a != b, "the same tile twice");
+  require(shapes.rows[a] == shapes.rows[sum] && shapes.row_bytes[b] == shapes.row_bytes[sum] &&
+              shapes.row_bytes[a] == 4 * shapes.rows[b],
+          "shapes that do not fit");
+  for (std::size_t m = 0; m < shapes.rows[sum]; ++m) {
+    for (std::size_t n = 0; n < shapes.row_bytes[sum] / 4u; ++n) {
+      float parts[2] = {};
+      for (std::size_t k = 0; k < shapes.rows[b]; ++k) {
+        for (std::size_t i = 0; i < 2; ++i)
+          parts[i] += bf16_at(&tiles[a][m][4 * k + 2 * i]) * bf16_at(&tiles[b][k][4 * n + 2 * i]);
+      }
+      float total = 0;
+      std::memcpy(&total, &tiles[sum][m][4 * n], sizeof total);
+      total += parts[0] + parts[1];
+      std::memcpy(&tiles[sum][m][4 * n], &total, sizeof total);
+    }
+  }
+}
+
 }  // namespace runnel::simd::amx_tiles
 
+#undef _tile_dpbf16ps
 #undef _tile_dpbssd
 #undef _tile_loadconfig
 #undef _tile_loadd
 #undef _tile_release
 #undef _tile_stored
 #undef _tile_zero
+#define _tile_dpbf16ps(sum, a, b) runnel::simd::amx_tiles::dot_bf16(sum, a, b)
 #define _tile_dpbssd(sum, a, b) runnel::simd::amx_tiles::dot(sum, a, b)
 #define _tile_loadconfig(from) runnel::simd::amx_tiles::load_shapes(from)
 #define _tile_loadd(tile, from, stride) runnel::simd::amx_tiles::load(tile, from, stride)

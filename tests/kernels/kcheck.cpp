@@ -1,5 +1,5 @@
 // kcheck ISA      checks every kernel that the row supplies; exit status 77: this CPU cannot run it
-// kcheck amx-emulated   checks the AMX row's product with its tile instructions emulated (amx_tiles.h)
+// kcheck amx-emulated   checks the AMX row's products with their tile instructions emulated (amx_tiles.h)
 // kcheck select   checks the choice among the rows
 #include "tests/kernels/kcheck.h"
 
@@ -80,7 +80,7 @@ int check_emulated_amx() {
 #if defined(KCHECK_EMULATES_AMX)
   const IsaRow* row = nullptr;
   Kernels table = select("avx512vnni", cpu_features(), &row);
-  if (row == nullptr) return 77;
+  if (row == nullptr || (cpu_features() & cpu_avx512bf16) == 0) return 77;
   Kernels emulated = kernels_amx_emulated;
   emulated.peak_i8 = nullptr;  // would take minutes
 #define X(kernel, result, params) \

@@ -20,7 +20,8 @@ X86 = {
     "avx2": "-mavx2 -mfma -mf16c",
     "avxvnni": "-mavx2 -mfma -mf16c -mavxvnni",
     "avx512": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c",
-    "amx": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni -mamx-tile -mamx-int8",
+    "amx": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni "
+           "-mavx512vbmi -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16",
     "avx512vnni": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
     "zen4": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
 }
@@ -71,6 +72,14 @@ FAULTS = [
     ("amx", "simd/int8/dot_amx.h", "load(all_[t])));\n        of_group_[t] = F32(0.0f);", "load(all_[t])));", "matmul_i8"),
     ("amx", "simd/int8/dot_amx.h", "fmadd(of_group_[t], w_scale, load(all_[t]))", "of_group_[t] * w_scale + load(all_[t])",
      "matmul_i8"),
+    ("amx", "simd/int8/matmul_bf16.h", "b / Groups::blocks * panel_rows", "0", "matmul_bf16"),  # scales of another group
+    ("amx", "simd/int8/matmul_bf16.h", "at < std::size(tile); ++at)", "at < 2 * n_steps; ++at)", "matmul_bf16"),
+    ("amx", "simd/int8/matmul_bf16.h", "const bool is_first = stretch.begin == 0;", "const bool is_first = true;", "matmul_bf16"),
+    ("amx", "simd/int8/matmul_bf16.h", "n_tok % tile_rows == 0 && n_rows", "n_rows", "matmul_bf16"),  # past the last token
+    ("amx", "simd/int8/matmul_bf16.h", "add_products_bf16<bf16_panels * t + 1>()", "add_products_bf16<bf16_panels * t>()",
+     "matmul_bf16"),
+    ("amx", "simd/int8/matmul_bf16.h", "std::fill_n(to.block(b), quant::i8_block, not_a_number);", ";", "matmul_bf16"),
+    ("amx", "simd/int8/matmul_bf16.h", "block_size(out.n_cols, n_full)", "quant::i8_block", "round_bf16"),
     ("amx", "simd/int8/attention_amx.h", "high_bytes(some)", "some >> 8", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "_tile_loadd(7, q.from(n_whole * tile_rows),", "_tile_loadd(7, q.from(0),", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "(sums, n_whole > 0, p,", "(sums, false, p,", "mix_i8"),  # only what is left

@@ -28,6 +28,11 @@ struct Case {
   }
 };
 
+simd::Kernels best_kernels() {
+  const simd::IsaRow* row = nullptr;
+  return simd::select(nullptr, simd::cpu_features(), &row);
+}
+
 class Product {
  public:
   explicit Product(const Case& c) : case_(c), info_(quant::type_info(c.type)) {
@@ -58,7 +63,9 @@ class Product {
     std::vector<LinearScratch> scratch(n_threads, LinearScratch(kinds(), kernels, case_.n_cols));
     Int8Buffer int8(kernels, case_.n_tok, case_.n_cols);
     Int16Buffer int16(kernels, case_.n_tok, case_.n_cols);
-    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8), in_int16(kernels, int16)};
+    Bf16Buffer bf16(case_.n_tok, case_.n_cols);
+    const Input x{
+        {x_.data(), x_stride()}, quantized(kernels, int8), in_bf16(kernels, bf16), in_int16(kernels, int16)};
     Team team(n_threads);
     team.run([&](Thread& thread) {
       thread.share(shared_rows(kernels, {&linear_}, case_.n_tok, thread.count()), [&](const Piece& piece) {
@@ -69,10 +76,8 @@ class Product {
     return y;
   }
 
-  // Of Q8_0 weights: the product of all of them, packed as in a file, by the plain kernels.
-  std::vector<float> run_packed() const {
-    const simd::IsaRow* row = nullptr;
-    const simd::Kernels kernels = simd::select("scalar", 0, &row);
+  // Of Q8_0 weights: the product of all of them, packed as in a file.
+  std::vector<float> run_packed(const simd::Kernels& kernels) const {
     const quant::ShapeI8 shape{quant::VariantI8::g32, case_.n_rows, case_.n_cols};
     std::vector<std::int8_t> codes(shape.n_codes());
     std::vector<std::uint16_t> scales(shape.n_scales());
@@ -83,12 +88,14 @@ class Product {
     std::vector<float> y(case_.n_tok * y_stride(), untouched);
     LinearScratch scratch({}, kernels, 0);
     Int8Buffer int8(kernels, case_.n_tok, case_.n_cols);
-    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8), {}};
+    Bf16Buffer bf16(case_.n_tok, case_.n_cols);
+    const Input x{{x_.data(), x_stride()}, quantized(kernels, int8), in_bf16(kernels, bf16), {}};
     multiply(kernels, scratch, packed, {0, case_.n_rows}, nullptr, x, {y.data(), y_stride()}, case_.n_tok);
     return y;
   }
 
-  bool reads_int8() const { return case_.n_tok >= kinds().int8_from(); }
+  bool reads_int8() const { return case_.n_tok >= kinds().int8_from() && !reads_bf16(); }
+  bool reads_bf16() const { return case_.n_tok >= kinds().bf16_from(best_kernels()); }
   bool reads_int16() const { return case_.n_tok >= kinds().int16_from(best_kernels()); }
   // Int16 is not precise enough for panels with extreme inputs.
   bool multiplies_int16(std::size_t row) const {
@@ -98,8 +105,8 @@ class Product {
   double steps(std::size_t row) const {
     if (reads_int8()) return 127;
     if (multiplies_int16(row)) return quant::i16_most;
-    return case_.type == quant::TensorType::q8_0 ? simd::factor_steps
-                                                 : std::numeric_limits<double>::infinity();
+    return case_.type == quant::TensorType::q8_0 && !reads_bf16() ? simd::factor_steps
+                                                                  : std::numeric_limits<double>::infinity();
   }
 
   void expect_right(const std::vector<float>& y) const {
@@ -119,9 +126,10 @@ class Product {
         // Weights in int16 have 13 bits below a power of two that is at most twice the largest of them.
         const double rounding =
             max / steps(r) / 2 * weights + (multiplies_int16(r) ? max_weight * 0x1p-13 * inputs : 0.0);
+        const double in_bf16 = reads_bf16() ? 0x1p-8 * mass : 0.0;  // half of a unit each
         const double exact = 0.5 * sum + static_cast<double>(bias_[r]);
         ASSERT_NEAR(static_cast<double>(y[t * y_stride() + r]), exact,
-                    1e-7 * static_cast<double>(case_.n_cols) * mass + 0.5 * rounding + 1e-6)
+                    1e-7 * static_cast<double>(case_.n_cols) * mass + 0.5 * (rounding + in_bf16) + 1e-6)
             << "token " << t << ", row " << r;
       }
       for (std::size_t r = case_.n_rows; r < y_stride(); ++r)
@@ -132,10 +140,6 @@ class Product {
  private:
   static constexpr float untouched = 12345.0f;
 
-  static simd::Kernels best_kernels() {
-    const simd::IsaRow* row = nullptr;
-    return simd::select(nullptr, simd::cpu_features(), &row);
-  }
   WeightKinds kinds() const {
     WeightKinds kinds;
     kinds.add(linear_);
@@ -144,6 +148,11 @@ class Product {
   quant::ActivationsI8 quantized(const simd::Kernels& kernels, Int8Buffer& buffer) const {
     const quant::ActivationsI8 x = buffer.of(case_.n_tok, case_.n_cols);
     kernels.quantize_i8(x, x_.data(), x_stride(), case_.n_tok);
+    return x;
+  }
+  quant::ActivationsBf16 in_bf16(const simd::Kernels& kernels, Bf16Buffer& buffer) const {
+    const quant::ActivationsBf16 x = buffer.of(case_.n_tok, case_.n_cols);
+    kernels.round_bf16(x, x_.data(), x_stride(), case_.n_tok);
     return x;
   }
   quant::ActivationsI16 in_int16(const simd::Kernels& kernels, Int16Buffer& buffer) const {
@@ -172,7 +181,7 @@ TEST(Linear, EveryFormatAndShape) {
   for (const TensorType type : {TensorType::f32, TensorType::f16, TensorType::bf16, TensorType::q8_0}) {
     for (const std::size_t n_rows : Sizes{1, 16, 47, 400}) {
       for (const std::size_t n_cols : Sizes{32, 512, 544, 1120}) {
-        for (const std::size_t n_tok : Sizes{1, 3, 4, 23}) {
+        for (const std::size_t n_tok : Sizes{1, 3, 4, 23, 37}) {
           SCOPED_TRACE(testing::Message() << quant::type_info(type).name << ", " << n_rows << " rows, "
                                           << n_cols << " columns, " << n_tok << " tokens");
           const Product product({type, n_rows, n_cols, n_tok});
@@ -186,13 +195,19 @@ TEST(Linear, EveryFormatAndShape) {
   }
 }
 
+// In int8 also by the plain kernels.
 TEST(Linear, ManyTokensMeetQ8_0AsItIsPacked) {
+  const simd::IsaRow* row = nullptr;
+  const simd::Kernels plain = simd::select("scalar", 0, &row), best = best_kernels();
   for (const std::size_t n_rows : Sizes{1, 16, 47, 100}) {
     for (const std::size_t n_cols : Sizes{32, 2048, 16416, 40000}) {  // one block, some, two panels a block
-      SCOPED_TRACE(testing::Message() << n_rows << " rows, " << n_cols << " columns");
-      const Product product({TensorType::q8_0, n_rows, n_cols, 9});
-      EXPECT_TRUE(product.reads_int8());
-      EXPECT_TRUE(same_bits(product.run(2), product.run_packed()));
+      for (const std::size_t n_tok : Sizes{9, 35}) {
+        SCOPED_TRACE(testing::Message()
+                     << n_rows << " rows, " << n_cols << " columns, " << n_tok << " tokens");
+        const Product product({TensorType::q8_0, n_rows, n_cols, n_tok});
+        EXPECT_NE(product.reads_int8(), product.reads_bf16());
+        EXPECT_TRUE(same_bits(product.run(2), product.run_packed(product.reads_int8() ? plain : best)));
+      }
     }
   }
 }

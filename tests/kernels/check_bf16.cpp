@@ -1,0 +1,201 @@
+// The product of int8 weights in bf16: compared with the exact sum of the rounded numbers, in double
+// precision.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/kernels/kcheck.h"
+
+namespace runnel::simd {
+namespace {
+
+using quant::VariantI8;
+
+constexpr BF16 not_a_number = 0x7fc0;
+
+struct Case {
+  VariantI8 variant;
+  std::size_t n_rows, n_cols, n_tok;
+  std::size_t y_stride() const { return n_rows + n_cols % 5; }
+  const char* name() const { return variant == VariantI8::g32 ? "g32" : "g128"; }
+};
+
+// Where input c of a token is among the values: whole chunks of tokens, or all of them in one that is
+// smaller.
+std::size_t place(const quant::ActivationsBf16& x, std::size_t t, std::size_t c) {
+  const std::size_t n_blocks = (x.n_cols + 31) / 32;
+  return ((t / x.width * n_blocks + c / 32) * x.width + t % x.width) * 32 + c % 32;
+}
+
+// A matrix and its activations. Rows, columns and tokens that only fill up hold numbers too, or NaN: nothing
+// may depend on them.
+struct Operands {
+  Guarded<std::int8_t> w_codes;
+  Guarded<std::uint16_t> w_scales;
+  Guarded<BF16> values;
+  quant::PanelsI8 w;
+  quant::ActivationsBf16 x;
+
+  Operands(const Case& c, Random& random)
+      : w_codes(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_codes()),
+        w_scales(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_scales()),
+        values(quant::bf16_room(c.n_tok) * quant::i8_padded(c.n_cols)),
+        w{{c.variant, c.n_rows, c.n_cols}, w_codes.data(), w_scales.data()},
+        x{c.n_cols, quant::bf16_width(c.n_tok), values.data()} {
+    for (std::int8_t& code : w_codes) code = static_cast<std::int8_t>(random.bits());
+    for (std::uint16_t& scale : w_scales) {
+      const float value = 0.01f * random.number();
+      scale = c.variant == VariantI8::g32 ? quant::f32_to_f16(value) : quant::f32_to_bf16(value);
+    }
+    std::fill(values.begin(), values.end(), not_a_number);
+    for (std::size_t t = 0; t < c.n_tok; ++t) {
+      for (std::size_t i = 0; i < quant::i8_padded(c.n_cols); ++i)
+        values[place(x, t, i)] = i < c.n_cols ? quant::f32_to_bf16(random.number(true)) : BF16{0};
+    }
+  }
+
+  double input(std::size_t t, std::size_t c) const {
+    return static_cast<double>(quant::bf16_to_f32(values[place(x, t, c)]));
+  }
+  int code(std::size_t r, std::size_t c) const {
+    return w_codes[((r / 16 * w.shape.n_steps() + c / 4) * 16 + r % 16) * 4 + c % 4];
+  }
+  double weight(std::size_t r, std::size_t c) const {
+    const std::size_t group = w.shape.variant == VariantI8::g32 ? 32 : 128;
+    const std::uint16_t bits = w_scales[(r / 16 * w.shape.n_groups() + c / group) * 16 + r % 16];
+    const float scale =
+        w.shape.variant == VariantI8::g32 ? quant::f16_to_f32(bits) : quant::bf16_to_f32(bits);
+    return static_cast<double>(
+        quant::bf16_to_f32(quant::f32_to_bf16(static_cast<float>(code(r, c)) * scale)));
+  }
+};
+
+void multiply(const Kernels& kernels, float* y, std::size_t y_stride, const quant::ActivationsBf16& x,
+              std::size_t n_tok, const quant::PanelsI8& w, const void* next) {
+  Guarded<BF16> scratch(bf16_scratch);
+  std::fill(scratch.begin(), scratch.end(), not_a_number);
+  kernels.matmul_bf16(y, y_stride, x, n_tok, w, next, scratch.data());
+}
+
+void compare_with_exact(const Case& c, const Operands& o, const Guarded<float>& y, Report& report) {
+  for (std::size_t t = 0; t < c.n_tok; ++t) {
+    for (std::size_t r = 0; r < c.n_rows; ++r) {
+      double sum = 0.0, mass = 0.0;
+      for (std::size_t i = 0; i < c.n_cols; ++i) {
+        sum += o.weight(r, i) * o.input(t, i);
+        mass += std::fabs(o.weight(r, i) * o.input(t, i));
+      }
+      // Of numbers up to 1e6 a product with one below the normal ones may be missing.
+      const double tolerance = sum_tolerance(mass, c.n_cols) + 1e6 * 0x1p-126 * static_cast<double>(c.n_cols);
+      report.near(static_cast<double>(y[t * c.y_stride() + r]), sum, tolerance,
+                  "%s, %zu rows, %zu columns, %zu tokens: token %zu row %zu", c.name(), c.n_rows, c.n_cols,
+                  c.n_tok, t, r);
+    }
+    if (t + 1 == c.n_tok) continue;
+    for (std::size_t r = c.n_rows; r < c.y_stride(); ++r)
+      report.expect(same_bits(&y[t * c.y_stride() + r], &untouched, 1), "%s: wrote between rows", c.name());
+  }
+}
+
+// From some tile of tokens on, and some rows alone.
+void compare_with_parts(const Kernels& kernels, const Case& c, const Operands& o, const Guarded<float>& y,
+                        Report& report) {
+  for (const std::size_t begin : Sizes{16, 32, 48, 64}) {
+    if (begin >= c.n_tok) continue;
+    Guarded<float> rest(extent(c.n_tok - begin, c.y_stride(), c.n_rows));
+    std::fill(rest.begin(), rest.end(), untouched);
+    multiply(kernels, rest.data(), c.y_stride(), o.x.tokens(begin), c.n_tok - begin, o.w, o.w.codes);
+    report.expect(same_bits(rest.data(), &y[begin * c.y_stride()], rest.size()),
+                  "%s, %zu rows, %zu columns, %zu tokens: other bits from token %zu on", c.name(), c.n_rows,
+                  c.n_cols, c.n_tok, begin);
+  }
+  for (std::size_t r = 0; r < c.n_rows; r += 3 * panel_rows) {
+    const std::size_t n = std::min(3 * panel_rows, c.n_rows - r);
+    Guarded<float> part(c.n_tok * n);
+    multiply(kernels, part.data(), n, o.x, c.n_tok, o.w.rows(r, n), nullptr);
+    for (std::size_t t = 0; t < c.n_tok; ++t)
+      report.expect(same_bits(&part[t * n], &y[t * c.y_stride() + r], n),
+                    "%s, %zu rows, %zu columns, %zu tokens: a split has other bits", c.name(), c.n_rows,
+                    c.n_cols, c.n_tok);
+  }
+}
+
+void check_case(const Kernels& kernels, const Case& c, Random& random, Report& report) {
+  const Operands o(c, random);
+  Guarded<float> y(extent(c.n_tok, c.y_stride(), c.n_rows));
+  std::fill(y.begin(), y.end(), untouched);
+  multiply(kernels, y.data(), c.y_stride(), o.x, c.n_tok, o.w, nullptr);
+  report.expect(y.intact(), "%s: wrote before y", c.name());
+  compare_with_exact(c, o, y, report);
+  compare_with_parts(kernels, c, o, y, report);
+}
+
+// A token with an infinity or a NaN has NaN everywhere, its neighbours are as ever.
+void check_poisoned(const Kernels& kernels, VariantI8 variant, float poison, Random& random, Report& report) {
+  constexpr std::size_t n_rows = 37, n_cols = 300, n_tok = 20;
+  const Operands o({variant, n_rows, n_cols, n_tok}, random);
+  std::vector<float> x(n_cols * n_tok, 0.5f);
+  x[n_cols + 7] = poison;
+  kernels.round_bf16(o.x, x.data(), n_cols, n_tok);
+  std::vector<float> y(n_rows * n_tok);
+  multiply(kernels, y.data(), n_rows, o.x, n_tok, o.w, nullptr);
+  for (std::size_t i = 0; i < y.size(); ++i)
+    report.expect(std::isnan(y[i]) == (i / n_rows == 1), "poisoned token: output %zu", i);
+}
+
+}  // namespace
+
+void check_least_bf16(const Kernels& kernels, Report& report) {
+  report.expect(kernels.least_bf16() > 0, "not even a token");
+}
+
+void check_round_bf16(const Kernels& kernels, Report& report) {
+  Random random;
+  for (std::size_t n = 0; n <= 140; ++n) {
+    for (const std::size_t n_tok : Sizes{1, 17, 50}) {
+      const std::size_t stride = n + n % 3;
+      Guarded<float> x(extent(n_tok, stride, n));
+      for (float& v : x) v = random.bits() % 3 == 0 ? random.uniform(1e6f) : random.uniform();
+      Guarded<BF16> values(quant::bf16_room(n_tok) * quant::i8_padded(n));
+      constexpr BF16 before = 0x1234;
+      std::fill(values.begin(), values.end(), before);
+      const quant::ActivationsBf16 out{n, quant::bf16_width(n_tok), values.data()};
+      // As threads share the tokens.
+      const std::size_t first = n_tok / 3;
+      kernels.round_bf16(out, x.data(), stride, first);
+      if (first < n_tok)
+        kernels.round_bf16(out.tokens(first), x.data() + first * stride, stride, n_tok - first);
+      report.expect(values.intact(), "n %zu: wrote before the values", n);
+      for (std::size_t t = 0; t < n_tok; ++t) {
+        for (std::size_t c = 0; c < quant::i8_padded(n); ++c) {
+          const BF16 expected = c < n ? quant::f32_to_bf16(x[t * stride + c]) : BF16{0};
+          report.expect(values[place(out, t, c)] == expected, "n %zu, token %zu of %zu, input %zu", n, t,
+                        n_tok, c);
+        }
+      }
+      if (n == 0 || n_tok % 16 == 0) continue;
+      report.expect(n_tok > 48 || values[place(out, n_tok, 0)] == before, "wrote a token that there is not");
+    }
+  }
+}
+
+void check_matmul_bf16(const Kernels& kernels, Report& report) {
+  Random random;
+  for (const VariantI8 variant : {VariantI8::g32, VariantI8::g128}) {
+    for (std::size_t n_cols = 0; n_cols <= 140; ++n_cols)
+      check_case(kernels, {variant, 19, n_cols, 3}, random, report);
+    for (std::size_t n_rows = 0; n_rows <= 81; ++n_rows)
+      check_case(kernels, {variant, n_rows, 70, 33 + n_rows % 4}, random, report);
+    for (std::size_t n_tok = 0; n_tok <= 100; ++n_tok)
+      check_case(kernels, {variant, 33, 140, n_tok}, random, report);
+    for (const std::size_t n_cols : Sizes{2044, 2048, 2052, 4100})  // columns in stretches
+      check_case(kernels, {variant, 50, n_cols, 37}, random, report);
+    check_case(kernels, {variant, 3, 1100, 530}, random, report);  // tokens in passes
+    for (const float poison :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+      check_poisoned(kernels, variant, poison, random, report);
+  }
+}
+
+}  // namespace runnel::simd
