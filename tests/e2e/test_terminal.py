@@ -548,7 +548,11 @@ class TerminalChat(e2e.TestCase):
             time.sleep(0.01)
             os.kill(terminal.pid, signal.SIGCONT)
             terminal.expect(PROMPT)
+            terminal.type("/stats\n")  # after that no prompt is left to come, though one is drawn anew
+            terminal.expect("scratch")
+            terminal.expect(PROMPT)
             terminal.type("\n")  # goes on
+        time.sleep(0.5)
         terminal.type(CTRL_C)
         terminal.expect(PROMPT)
         self.leave(terminal)
