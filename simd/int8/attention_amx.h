@@ -143,12 +143,7 @@ inline void mix_tiles(SumsOfBytes (&sums)[mixed_tiles], bool add, const TileFact
   shapes.set(6, 2 * n_q, n_steps * dot_bytes);
   shapes.set(7, n_steps, tile_row_bytes);
   shapes.load();  // and clears them
-  if (add) {
-    _tile_loadd(0, sums[0], tile_row_bytes);
-    if constexpr (n_tiles > 1) _tile_loadd(1, sums[1], tile_row_bytes);
-    if constexpr (n_tiles > 2) _tile_loadd(2, sums[2], tile_row_bytes);
-    if constexpr (n_tiles > 3) _tile_loadd(3, sums[3], tile_row_bytes);
-  }
+  if (add) for_each_index<n_tiles>([&](auto i) { load_tile<i>(sums[i], tile_row_bytes); });
   const auto fetch = [=] {
     if (ahead) ahead->fetch_half_of(n_steps);
   };
@@ -175,10 +170,7 @@ inline void mix_tiles(SumsOfBytes (&sums)[mixed_tiles], bool add, const TileFact
       fetch();
     }
   }
-  _tile_stored(0, sums[0], tile_row_bytes);
-  if constexpr (n_tiles > 1) _tile_stored(1, sums[1], tile_row_bytes);
-  if constexpr (n_tiles > 2) _tile_stored(2, sums[2], tile_row_bytes);
-  if constexpr (n_tiles > 3) _tile_stored(3, sums[3], tile_row_bytes);
+  for_each_index<n_tiles>([&](auto i) { store_tile<i>(sums[i], tile_row_bytes); });
 }
 
 // Of up to max_rows rows of weights over up to max_factors values: n_tiles times 16 columns.

@@ -124,32 +124,21 @@ struct DotAmx : DotFew {
       _tile_loadd(6, block.x, quant::i8_block);
       _tile_loadd(7, block.w, quant::i8_step_bytes);
     }
-    if constexpr (i == 0) {
-      _tile_zero(0);
+    zero_tile<i>();
+    if constexpr (i == 0)
       _tile_dpbssd(0, 4, 5);
-    } else if constexpr (i == 1) {
-      _tile_zero(1);
+    else if constexpr (i == 1)
       _tile_dpbssd(1, 6, 7);
-    } else if constexpr (i == 2) {
-      _tile_zero(2);
+    else if constexpr (i == 2)
       _tile_dpbssd(2, 4, 5);
-    } else {
-      _tile_zero(3);
+    else
       _tile_dpbssd(3, 6, 7);
-    }
   }
 
   // dots[i] = register number i.
   template <size_t i>
   static void store_dots(DotsOfBlock (&dots)[n_dots]) noexcept {
-    if constexpr (i == 0)
-      _tile_stored(0, dots[0], tile_row_bytes);
-    else if constexpr (i == 1)
-      _tile_stored(1, dots[1], tile_row_bytes);
-    else if constexpr (i == 2)
-      _tile_stored(2, dots[2], tile_row_bytes);
-    else
-      _tile_stored(3, dots[3], tile_row_bytes);
+    store_tile<i>(dots[i], tile_row_bytes);
   }
 
   // Blocks follow each other through three stages, so that none waits for what comes before it: the product,

@@ -69,7 +69,7 @@ inline void widen_block(TileOfWeights& tile, const std::int8_t* w, F32 scales, s
   for (size_t at = 2 * n_steps; at < std::size(tile); ++at) std::memset(tile[at], 0, sizeof tile[at]);
 }
 
-// Blocks of a panel of `w`, which has all its columns.
+// Blocks of a panel, which has all its columns.
 template <class Groups>
 inline void widen_panel(TileOfWeights (&tiles)[bf16_stretch], const quant::PanelsI8& panel,
                         const Stretch& stretch) noexcept {
@@ -136,6 +136,7 @@ void multiply_tiles(float* y, size_t y_stride, bool is_first, const BF16* x, siz
 }
 
 // work(y, y_stride) with room for whole tiles: the outputs themselves, or a copy of n_tok by n_rows of them.
+// (with_whole_rows() knows the tokens; where they vary GCC 12 writes other code of the int8 products.)
 template <class Work>
 inline void with_whole_tiles(float* y, size_t y_stride, size_t n_tok, size_t n_rows, bool is_whole,
                              bool is_first, Work work) noexcept {

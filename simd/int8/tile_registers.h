@@ -55,7 +55,7 @@ inline void finish_stores() noexcept { __asm__ volatile("" ::: "memory"); }
 
 // The instructions with the tile's number as a template's.
 template <size_t tile>
-inline void zero_tile() noexcept {
+[[gnu::always_inline]] inline void zero_tile() noexcept {
   static_assert(tile < 6);
   if constexpr (tile == 0) _tile_zero(0);
   if constexpr (tile == 1) _tile_zero(1);
@@ -65,7 +65,7 @@ inline void zero_tile() noexcept {
   if constexpr (tile == 5) _tile_zero(5);
 }
 template <size_t tile>
-inline void load_tile(const void* from, size_t stride) noexcept {
+[[gnu::always_inline]] inline void load_tile(const void* from, size_t stride) noexcept {
   static_assert(tile < 8);
   if constexpr (tile == 0) _tile_loadd(0, from, stride);
   if constexpr (tile == 1) _tile_loadd(1, from, stride);
@@ -77,7 +77,7 @@ inline void load_tile(const void* from, size_t stride) noexcept {
   if constexpr (tile == 7) _tile_loadd(7, from, stride);
 }
 template <size_t tile>
-inline void store_tile(void* to, size_t stride) noexcept {
+[[gnu::always_inline]] inline void store_tile(void* to, size_t stride) noexcept {
   static_assert(tile < 6);
   if constexpr (tile == 0) _tile_stored(0, to, stride);
   if constexpr (tile == 1) _tile_stored(1, to, stride);
@@ -88,7 +88,7 @@ inline void store_tile(void* to, size_t stride) noexcept {
 }
 // tile `sum` += tile 7 times tile 6
 template <size_t sum>
-inline void add_products_bf16() noexcept {
+[[gnu::always_inline]] inline void add_products_bf16() noexcept {
   static_assert(sum < 6);
   if constexpr (sum == 0) _tile_dpbf16ps(0, 7, 6);
   if constexpr (sum == 1) _tile_dpbf16ps(1, 7, 6);

@@ -58,13 +58,17 @@ inline void store(int tile, void* to, std::size_t stride) {
     std::memcpy(static_cast<std::uint8_t*>(to) + r * stride, tiles[tile][r], shapes.row_bytes[tile]);
 }
 
-// sum[m][n] += a[m][4 k + i] b[k][4 n + i], signed bytes
-inline void dot(int sum, int a, int b) {
+inline void require_product(int sum, int a, int b) {
   for (const int tile : {sum, a, b}) require_shape(tile);
   require(sum != a && sum != b && a != b, "the same tile twice");
   require(shapes.rows[a] == shapes.rows[sum] && shapes.row_bytes[b] == shapes.row_bytes[sum] &&
               shapes.row_bytes[a] == 4 * shapes.rows[b],
           "shapes that do not fit");
+}
+
+// sum[m][n] += a[m][4 k + i] b[k][4 n + i], signed bytes
+inline void dot(int sum, int a, int b) {
+  require_product(sum, a, b);
   for (std::size_t m = 0; m < shapes.rows[sum]; ++m) {
     for (std::size_t n = 0; n < shapes.row_bytes[sum] / 4u; ++n) {
       std::int32_t total = 0;
@@ -92,11 +96,7 @@ inline float bf16_at(const std::uint8_t* p) {
 // sum[m][n] += a[m][2 k + i] b[k][2 n + i], bf16 into floats: those of i = 0 and of i = 1 apart, then both.
 // Numbers below the normal ones count as zero (sums that become so, too, which is left out here).
 inline void dot_bf16(int sum, int a, int b) {
-  for (const int tile : {sum, a, b}) require_shape(tile);
-  require(sum != a && sum != b && a != b, "the same tile twice");
-  require(shapes.rows[a] == shapes.rows[sum] && shapes.row_bytes[b] == shapes.row_bytes[sum] &&
-              shapes.row_bytes[a] == 4 * shapes.rows[b],
-          "shapes that do not fit");
+  require_product(sum, a, b);
   for (std::size_t m = 0; m < shapes.rows[sum]; ++m) {
     for (std::size_t n = 0; n < shapes.row_bytes[sum] / 4u; ++n) {
       float parts[2] = {};

@@ -64,7 +64,7 @@ FAULTS = [
     ("neon", "simd/int8/dot_neon.h", "vpaddq_s32(sums[t][v][0], sums[t][v][1])",
      "vpaddq_s32(sums[t][v][1], sums[t][v][0])", "matmul_i8"),
     ("amx", "simd/int8/dot_amx.h", "_tile_dpbssd(1, 6, 7);", "_tile_dpbssd(1, 4, 7);", "matmul_i8"),  # another block's inputs
-    ("amx", "simd/int8/dot_amx.h", "_tile_zero(3);", "", "matmul_i8"),  # an older sum goes on
+    ("amx", "simd/int8/dot_amx.h", "    zero_tile<i>();\n", "", "matmul_i8"),  # an older sum goes on
     ("amx", "simd/int8/dot_amx.h", "add<1>(dots[1], tile, b - 3);\n      multiply", "add<1>(dots[1], tile, b - 2);\n      multiply",
      "matmul_i8"),  # another block's scales
     ("amx", "simd/int8/dot_amx.h", "      store_dots<0>(dots);\n", "", "matmul_i8"),  # those of four blocks before
