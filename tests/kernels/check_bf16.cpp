@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "tests/kernels/kcheck.h"
+#include "tests/kernels/packed_weights.h"
 
 namespace runnel::simd {
 namespace {
@@ -14,40 +14,26 @@ using quant::VariantI8;
 
 constexpr BF16 not_a_number = 0x7fc0;
 
-struct Case {
-  VariantI8 variant;
-  std::size_t n_rows, n_cols, n_tok;
-  std::size_t y_stride() const { return n_rows + n_cols % 5; }
-  const char* name() const { return variant == VariantI8::g32 ? "g32" : "g128"; }
-};
+using Case = PackedCase;
 
-// Where input c of a token is among the values: whole chunks of tokens, or all of them in one that is
-// smaller.
+// Where input c of a token is among the values.
 std::size_t place(const quant::ActivationsBf16& x, std::size_t t, std::size_t c) {
-  const std::size_t n_blocks = (x.n_cols + 31) / 32;
-  return ((t / x.width * n_blocks + c / 32) * x.width + t % x.width) * 32 + c % 32;
+  return block_place(x, t, c / 32) * 32 + c % 32;
 }
 
-// A matrix and its activations. Rows, columns and tokens that only fill up hold numbers too, or NaN: nothing
-// may depend on them.
+// A matrix and its activations. Tokens that only fill up are NaN: nothing may depend on them.
 struct Operands {
-  Guarded<std::int8_t> w_codes;
-  Guarded<std::uint16_t> w_scales;
+  PackedWeights weights;
   Guarded<BF16> values;
-  quant::PanelsI8 w;
+  const quant::PanelsI8& w = weights.panels;
   quant::ActivationsBf16 x;
 
   Operands(const Case& c, Random& random)
-      : w_codes(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_codes()),
-        w_scales(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_scales()),
+      : weights(c),
         values(quant::bf16_room(c.n_tok) * quant::i8_padded(c.n_cols)),
-        w{{c.variant, c.n_rows, c.n_cols}, w_codes.data(), w_scales.data()},
         x{c.n_cols, quant::bf16_width(c.n_tok), values.data()} {
-    for (std::int8_t& code : w_codes) code = static_cast<std::int8_t>(random.bits());
-    for (std::uint16_t& scale : w_scales) {
-      const float value = 0.01f * random.number();
-      scale = c.variant == VariantI8::g32 ? quant::f32_to_f16(value) : quant::f32_to_bf16(value);
-    }
+    for (std::int8_t& code : weights.codes) code = static_cast<std::int8_t>(random.bits());
+    weights.draw_scales(random);
     std::fill(values.begin(), values.end(), not_a_number);
     for (std::size_t t = 0; t < c.n_tok; ++t) {
       for (std::size_t i = 0; i < quant::i8_padded(c.n_cols); ++i)
@@ -58,16 +44,9 @@ struct Operands {
   double input(std::size_t t, std::size_t c) const {
     return static_cast<double>(quant::bf16_to_f32(values[place(x, t, c)]));
   }
-  int code(std::size_t r, std::size_t c) const {
-    return w_codes[((r / 16 * w.shape.n_steps() + c / 4) * 16 + r % 16) * 4 + c % 4];
-  }
   double weight(std::size_t r, std::size_t c) const {
-    const std::size_t group = w.shape.variant == VariantI8::g32 ? 32 : 128;
-    const std::uint16_t bits = w_scales[(r / 16 * w.shape.n_groups() + c / group) * 16 + r % 16];
-    const float scale =
-        w.shape.variant == VariantI8::g32 ? quant::f16_to_f32(bits) : quant::bf16_to_f32(bits);
-    return static_cast<double>(
-        quant::bf16_to_f32(quant::f32_to_bf16(static_cast<float>(code(r, c)) * scale)));
+    const float exact = static_cast<float>(weights.code(r, c)) * weights.scale(r, c);
+    return static_cast<double>(quant::bf16_to_f32(quant::f32_to_bf16(exact)));
   }
 };
 

@@ -221,9 +221,7 @@ struct Operands {
     }
   }
 
-  std::size_t place(std::size_t t, std::size_t b) const {
-    return (t / x.width * ((x.n_cols + 31) / 32) + b) * x.width + t % x.width;
-  }
+  std::size_t place(std::size_t t, std::size_t b) const { return block_place(x, t, b); }
   int x_code(std::size_t t, std::size_t c) const { return x_codes[place(t, c / 32) * 32 + c % 32]; }
   int code(std::size_t r, std::size_t c) const { return w_codes[code_place(w.shape, r, c)]; }
   float scale(std::size_t r, std::size_t c) const {

@@ -6,19 +6,14 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/kernels/kcheck.h"
+#include "tests/kernels/packed_weights.h"
 
 namespace runnel::simd {
 namespace {
 
 using quant::VariantI8;
 
-struct Case {
-  VariantI8 variant;
-  std::size_t n_rows, n_cols, n_tok;
-  std::size_t y_stride() const { return n_rows + n_cols % 5; }
-  const char* name() const { return variant == VariantI8::g32 ? "g32" : "g128"; }
-};
+using Case = PackedCase;
 
 // What the codes are drawn from.
 enum class Codes { all, extremes, most_negative };
@@ -30,11 +25,9 @@ std::int8_t draw(Codes codes, Random& random, bool weight) {
   return weight ? std::int8_t{-128} : std::int8_t{-127};  // -128 is possible in a Q8_0 file
 }
 
-// A matrix and its activations. Rows and columns that only fill up hold numbers too: nothing may depend on
-// them.
+// A matrix and its activations, which hold numbers too where they only fill up.
 struct Operands {
-  Guarded<std::int8_t> w_codes;
-  Guarded<std::uint16_t> w_scales;
+  PackedWeights weights;
   Guarded<std::int8_t> x_codes;
   Guarded<float> x_scales;
   Guarded<std::int32_t> x_offsets;
@@ -42,12 +35,11 @@ struct Operands {
   Guarded<quant::CarriedEntry> x_carried;
   Guarded<std::uint32_t> x_n_carried;
   Guarded<float> x_maxima;
-  quant::PanelsI8 w;
+  const quant::PanelsI8& w = weights.panels;
   quant::ActivationsI8 x;
 
   Operands(const Kernels& kernels, const Case& c, Codes codes, Random& random)
-      : w_codes(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_codes()),
-        w_scales(quant::ShapeI8{c.variant, c.n_rows, c.n_cols}.n_scales()),
+      : weights(c),
         x_codes(quant::i8_room(c.n_tok) * quant::i8_padded(c.n_cols)),
         x_scales(quant::i8_room(c.n_tok) * quant::i8_blocks(c.n_cols)),
         x_offsets(x_scales.size()),
@@ -55,16 +47,12 @@ struct Operands {
         x_carried(c.n_tok * quant::i8_max_carried(c.n_cols)),
         x_n_carried(c.n_tok),
         x_maxima(c.n_tok * quant::i8_blocks(c.n_cols)),
-        w{{c.variant, c.n_rows, c.n_cols}, w_codes.data(), w_scales.data()},
         x{c.n_cols,           quant::i8_width(c.n_tok), x_codes.data(),
           x_scales.data(),    x_offsets.data(),         x_carried.data(),
           x_n_carried.data(), x_maxima.data(),          kernels.reads_split_i8() ? x_split.data() : nullptr} {
     for (std::int8_t& code : x_codes) code = draw(codes, random, false);
-    for (std::int8_t& code : w_codes) code = draw(codes, random, true);
-    for (std::uint16_t& scale : w_scales) {
-      const float value = 0.01f * random.number();
-      scale = c.variant == VariantI8::g32 ? quant::f32_to_f16(value) : quant::f32_to_bf16(value);
-    }
+    for (std::int8_t& code : weights.codes) code = draw(codes, random, true);
+    weights.draw_scales(random);
     for (std::size_t t = 0; t < c.n_tok; ++t) fill_token(t, codes, random);
   }
 
@@ -104,22 +92,13 @@ struct Operands {
     }
   }
 
-  // Whole chunks of tokens, or all in one that is smaller.
-  std::size_t place(std::size_t t, std::size_t b) const {
-    return (t / x.width * ((x.n_cols + 31) / 32) + b) * x.width + t % x.width;
-  }
+  std::size_t place(std::size_t t, std::size_t b) const { return block_place(x, t, b); }
   std::int8_t& x_code(std::size_t t, std::size_t c) { return x_codes[place(t, c / 32) * 32 + c % 32]; }
   int x_code(std::size_t t, std::size_t c) const { return x_codes[place(t, c / 32) * 32 + c % 32]; }
   float x_scale(std::size_t t, std::size_t c) const { return x_scales[place(t, c / 32)]; }
 
-  int code(std::size_t r, std::size_t c) const {
-    return w_codes[((r / 16 * w.shape.n_steps() + c / 4) * 16 + r % 16) * 4 + c % 4];
-  }
-  float scale(std::size_t r, std::size_t c) const {
-    const std::size_t group = w.shape.variant == VariantI8::g32 ? 32 : 128;
-    const std::uint16_t bits = w_scales[(r / 16 * w.shape.n_groups() + c / group) * 16 + r % 16];
-    return w.shape.variant == VariantI8::g32 ? quant::f16_to_f32(bits) : quant::bf16_to_f32(bits);
-  }
+  int code(std::size_t r, std::size_t c) const { return weights.code(r, c); }
+  float scale(std::size_t r, std::size_t c) const { return weights.scale(r, c); }
 };
 
 float expected(const Operands& o, std::size_t t, std::size_t r) {

@@ -86,6 +86,13 @@ inline double rounding_tolerance(const float* x, std::size_t n) {
   return static_cast<double>(max) * (max < 0x1p-100f ? 1.0 : 0.5001 / factor_steps);
 }
 
+// Where block b of token t of activations x is: they lie in whole chunks of tokens, or all in one that is
+// smaller.
+template <class X>
+std::size_t block_place(const X& x, std::size_t t, std::size_t b) {
+  return (t / x.width * ((x.n_cols + 31) / 32) + b) * x.width + t % x.width;
+}
+
 // The weight formats under one name.
 struct FormatF32 {
   using Element = float;
