@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "lib/io/little_endian.h"
+
 namespace runnel {
 namespace {
 
@@ -27,6 +29,11 @@ std::uint8_t attributes_of_type(std::int64_t type) {
     default:
       return 0;
   }
+}
+
+// -1 as u32, which llama.cpp's tools (convert-llama2c-to-ggml) write for a token that there is not.
+bool is_no_id(const GgufValue& value) {
+  return !value.is_array && value.type == GgufType::u32 && load<std::uint32_t>(value.data) == UINT32_MAX;
 }
 
 // Spellings by which files leave end-of-turn tokens to be recognised, most telling first.
@@ -216,7 +223,8 @@ class VocabLoader {
   // `absent` for an absent key, or none when the vocabulary is too small for it.
   Result<Token> special_id(std::string_view name, Token absent) const {
     const auto last = static_cast<std::int64_t>(vocab_.size()) - 1;
-    if (file_.find(key(name)) == nullptr) return absent <= last ? absent : Token{-1};
+    const GgufValue* value = file_.find(key(name));
+    if (value == nullptr || is_no_id(*value)) return absent <= last ? absent : Token{-1};
     RUNNEL_ASSIGN(const std::int64_t id, file_.get_int(key(name), 0, last));
     return static_cast<Token>(id);
   }

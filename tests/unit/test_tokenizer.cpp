@@ -286,6 +286,19 @@ TEST(Specials, EndsOfGeneration) {
   }
 }
 
+// As llama.cpp's convert-llama2c-to-ggml writes them.
+TEST(Spm, IdsOfMinusOneAreAsIfAbsent) {
+  GgufBuilder file = spm({{"x", 0, normal}});
+  for (const char* name : {"bos_token_id", "eos_token_id", "unknown_token_id", "seperator_token_id",
+                           "padding_token_id", "eot_token_id"})
+    file.add(std::string("tokenizer.ggml.") + name, std::uint32_t{0xFFFFFFFF});
+  const LoadedTokenizer t(file);
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->bos(), 1);
+  EXPECT_EQ(t->eos(), 2);
+  EXPECT_EQ(t->eot(), -1);
+}
+
 // ---- byte-level BPE
 // --------------------------------------------------------------------------------------------
 
