@@ -132,8 +132,10 @@ Result<void> ModelLoader::read_factors() {
                                 ? static_cast<float>(shape_.n_embd) / static_cast<float>(shape_.n_head)
                                 : static_cast<float>(shape_.head_dim);
   if (shape_.attention_scale == 0.0f) shape_.attention_scale = 1.0f / std::sqrt(n_scaled_by);
-  RUNNEL_TRY(read(shape_.attn_soft_cap, "attn_logit_softcapping", family.default_attn_soft_cap));
-  RUNNEL_TRY(read(shape_.logit_soft_cap, "final_logit_softcapping", family.default_logit_soft_cap));
+  if (family.default_attn_soft_cap != 0)
+    RUNNEL_TRY(read(shape_.attn_soft_cap, "attn_logit_softcapping", family.default_attn_soft_cap));
+  if (family.default_logit_soft_cap != 0)
+    RUNNEL_TRY(read(shape_.logit_soft_cap, "final_logit_softcapping", family.default_logit_soft_cap));
   RUNNEL_TRY(read(shape_.embedding_scale, "embedding_scale",
                   family.scale_embedding ? std::sqrt(static_cast<double>(shape_.n_embd)) : 1.0));
   RUNNEL_TRY(read(shape_.residual_scale, "residual_scale", 1.0));

@@ -37,7 +37,8 @@ struct Family {
   // where the file does not say.
   std::size_t n_layer_scaled_by_width = 0;
   bool scaled_ffn = false;  // .scale tensors apply to the feed-forward matrices, as they do to attention's
-  // Of attention scores and of logits, where the file does not say; 0: none.
+  // Of attention scores and of logits, where the file does not say; 0: the family has none, whatever the file
+  // says (llama.cpp's llama_model_save_to_file() gives every family those of Gemma 2).
   double default_attn_soft_cap = 0;
   double default_logit_soft_cap = 0;
 

@@ -129,6 +129,21 @@ TEST(Unsupported, are_keys_that_change_what_is_computed) {
   expect_loads(tiny("qwen2").add("qwen2.rope.freq_base_swa", 500000.0f));  // no layer has a window
 }
 
+// llama.cpp's llama_model_save_to_file() writes all keys that it knows, whatever the family.
+TEST(SavedByLlamaCpp, soft_caps_are_those_of_families_that_have_some) {
+  for (const std::string architecture : {"llama", "granite", "qwen2", "qwen3", "gemma2", "phi3"}) {
+    const std::vector<std::byte> bytes = tiny(architecture)
+                                             .add(architecture + ".attn_logit_softcapping", 40.0f)
+                                             .add(architecture + ".final_logit_softcapping", 20.0f)
+                                             .build();
+    const auto model = Model::from_memory(bytes, {}, "file");
+    ASSERT_TRUE(model) << model.error().message;
+    const bool has_caps = architecture == "gemma2";
+    EXPECT_EQ((*model)->shape().attn_soft_cap, has_caps ? 40.0f : 0.0f) << architecture;
+    EXPECT_EQ((*model)->shape().logit_soft_cap, has_caps ? 20.0f : 0.0f) << architecture;
+  }
+}
+
 TEST(Unsupported, are_files_of_something_else) {
   expect_loads(tiny("llama").add("general.type", "model"));
   for (const std::string kind : {"adapter", "imatrix"}) {
