@@ -136,13 +136,15 @@ Result<void> ModelLoader::read_factors() {
     RUNNEL_TRY(read(shape_.attn_soft_cap, "attn_logit_softcapping", family.default_attn_soft_cap));
   if (family.default_logit_soft_cap != 0)
     RUNNEL_TRY(read(shape_.logit_soft_cap, "final_logit_softcapping", family.default_logit_soft_cap));
-  RUNNEL_TRY(read(shape_.embedding_scale, "embedding_scale",
-                  family.scale_embedding ? std::sqrt(static_cast<double>(shape_.n_embd)) : 1.0));
+  const double own_scale = family.scale_embedding ? std::sqrt(static_cast<double>(shape_.n_embd)) : 1.0;
+  RUNNEL_TRY(read(shape_.embedding_scale, "embedding_scale", own_scale));
   RUNNEL_TRY(read(shape_.residual_scale, "residual_scale", 1.0));
   float logit_divisor = 1.0f;  // Granite's logit_scale divides
   RUNNEL_TRY(read(logit_divisor, "logit_scale", family.divides_logits ? required : std::optional(1.0)));
-  for (float* factor : {&shape_.embedding_scale, &shape_.residual_scale, &logit_divisor})
-    if (*factor == 0.0f) *factor = 1.0f;  // 0 stands for "not used"
+  // 0 stands for "not used".
+  if (shape_.embedding_scale == 0.0f) shape_.embedding_scale = static_cast<float>(own_scale);
+  for (float* factor : {&shape_.residual_scale, &logit_divisor})
+    if (*factor == 0.0f) *factor = 1.0f;
   shape_.logit_scale = 1.0f / logit_divisor;
   if (family.positions == Positions::alibi)
     RUNNEL_TRY(read(shape_.alibi_max_bias, "attention.max_alibi_bias", 8.0));

@@ -144,6 +144,19 @@ TEST(SavedByLlamaCpp, soft_caps_are_those_of_families_that_have_some) {
   }
 }
 
+TEST(SavedByLlamaCpp, an_embedding_scale_of_0_is_as_if_absent) {
+  for (const std::string architecture : {"llama", "granite", "gemma2"}) {
+    const auto scale_of = [](const GgufBuilder& file) {
+      const std::vector<std::byte> bytes = file.build();
+      const auto model = Model::from_memory(bytes, {}, "file");
+      EXPECT_TRUE(model) << model.error().message;
+      return model ? (*model)->shape().embedding_scale : 0.0f;
+    };
+    const std::string key = architecture + ".embedding_scale";
+    EXPECT_EQ(scale_of(tiny(architecture).add(key, 0.0f)), scale_of(tiny(architecture))) << key;
+  }
+}
+
 TEST(Unsupported, are_files_of_something_else) {
   expect_loads(tiny("llama").add("general.type", "model"));
   for (const std::string kind : {"adapter", "imatrix"}) {
