@@ -60,7 +60,11 @@ Result<void> refuse_part(const GgufFile& file) {
 }
 
 Result<void> refuse_unsupported_keys(const GgufFile& file, const std::string& architecture) {
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();  // the loader has its own limit
+  RUNNEL_ASSIGN(const std::int64_t n_expert, file.get_int(architecture + ".expert_count", 0, any, 0));
   for (const Key& key : keys) {
+    // Of a model without experts they say nothing; llama.cpp's llama_model_save_to_file() writes them.
+    if (n_expert == 0 && std::string_view(key.name).starts_with(".expert_")) continue;
     const std::string name = (key.name[0] == '.' ? architecture : "") + key.name;
     const GgufValue* value = file.find(name);
     if (!value) continue;

@@ -13,8 +13,15 @@ namespace {
 
 constexpr std::uint32_t f16 = 1, q8_0 = 8, i32 = 26;
 
+// The matrices of a feed-forward network, once for each expert.
+void give_to_experts(SynthTensor& tensor, std::uint32_t n_expert) {
+  if (!tensor.is_matrix() || tensor.name.find(".ffn_") == std::string::npos) return;
+  tensor.name.insert(tensor.name.rfind('.'), "_exps");
+  tensor.dims.push_back(n_expert);
+}
+
 // A model of two layers whose weights are all 0.
-GgufBuilder tiny(const std::string& architecture) {
+GgufBuilder tiny(const std::string& architecture, std::uint32_t n_expert = 0) {
   SynthShape shape{.name = "tiny",
                    .architecture = architecture.c_str(),
                    .n_vocab = 32,
@@ -40,10 +47,14 @@ GgufBuilder tiny(const std::string& architecture) {
     file.add(architecture + "." + name, value);
   file.add(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
   if (architecture == "granite") file.add("granite.logit_scale", 8.0f);
-  for (const SynthTensor& tensor : synth_tensors(shape))
-    file.tensor(tensor.name, {tensor.dims.begin(), tensor.dims.end()},
-                std::vector<float>(tensor.n_elements()));
-  return file;
+  for (SynthTensor tensor : synth_tensors(shape)) {
+    if (n_expert > 0) give_to_experts(tensor, n_expert);
+    file.tensor(tensor.name, tensor.dims, std::vector<float>(tensor.n_elements()));
+  }
+  if (n_expert == 0) return file;
+  for (const char* router : {"blk.0.ffn_gate_inp.weight", "blk.1.ffn_gate_inp.weight"})
+    file.tensor(router, {shape.n_embd, n_expert}, std::vector<float>(shape.n_embd * n_expert));
+  return file.add(architecture + ".expert_count", n_expert).add(architecture + ".expert_used_count", 1u);
 }
 
 void expect_loads(const GgufBuilder& file) {
@@ -109,15 +120,27 @@ void expect_key(const std::string& key, const T& harmless, const T& refused, con
   expect_refused(tiny(architecture).add(key, refused), "file: " + key + " is " + shown + ", but runnel ");
 }
 
+template <class T>
+void expect_expert_key(const std::string& key, const T& harmless, const T& refused,
+                       const std::string& shown) {
+  expect_loads(tiny("llama", 2).add(key, harmless));
+  expect_refused(tiny("llama", 2).add(key, refused), "file: " + key + " is " + shown + ", but runnel ");
+  expect_loads(tiny("llama").add(key, refused));  // it has no experts
+}
+
+TEST(Unsupported, are_keys_that_change_what_experts_compute) {
+  for (const std::uint32_t softmax : {0u, 1u})
+    expect_expert_key("llama.expert_gating_func", softmax, 2u, "2");
+  expect_expert_key("llama.expert_group_count", 1u, 8u, "8");
+  expect_expert_key("llama.expert_weights_norm", true, false, "false");
+  for (const float none : {0.0f, 1.0f}) expect_expert_key("llama.expert_weights_scale", none, 2.5f, "2.5");
+}
+
 TEST(Unsupported, are_keys_that_change_what_is_computed) {
   expect_key("llama.attention.causal", true, false, "false");
   expect_key("qwen2.attention.causal", true, false, "false");
   expect_key("llama.attention.clamp_kqv", 0.0f, 8.0f, "8");
   expect_key("llama.attention.temperature_scale", 0.0f, 0.1f, "0.1");
-  for (const std::uint32_t softmax : {0u, 1u}) expect_key("llama.expert_gating_func", softmax, 2u, "2");
-  expect_key("llama.expert_group_count", 1u, 8u, "8");
-  expect_key("llama.expert_weights_norm", true, false, "false");
-  for (const float none : {0.0f, 1.0f}) expect_key("llama.expert_weights_scale", none, 2.5f, "2.5");
   expect_key("llama.rope.scaling.alpha", 1.0f, 1000.0f, "1000");
   expect_key("qwen2.rope.scaling.yarn_attn_factor", 1.0f, 0.5f, "0.5");
   for (const float whole : {-1.0f, 1.0f}) expect_key("qwen2.rope.scaling.yarn_ext_factor", whole, 0.0f, "0");
