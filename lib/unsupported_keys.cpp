@@ -33,7 +33,19 @@ constexpr Key keys[] = {
     {"granite.rope.scaling.finetuned", {1, 1}, "runnel rotates the queries and keys of every Granite"},
 };
 
+// The pattern told layer by layer (llama.cpp's src/llama-model-saver.cpp): 2 where every second layer has a
+// window, the first one among them, else 0.
+Result<double> window_pattern(const GgufFile& file, const std::string& key, const GgufValue& value) {
+  constexpr std::uint64_t max_layers = 4096;  // no model comes near
+  if (value.count > max_layers) return 0.0;
+  RUNNEL_ASSIGN(const std::vector<std::int64_t> has_window, file.get_ints(key));
+  for (std::size_t i = 0; i < has_window.size(); ++i)
+    if (has_window[i] != (i % 2 == 0)) return 0.0;
+  return 2.0;
+}
+
 Result<double> number(const GgufFile& file, const std::string& key, const GgufValue& value) {
+  if (value.is_array && key.ends_with(".sliding_window_pattern")) return window_pattern(file, key, value);
   if (value.type != GgufType::boolean) return file.get_real(key);
   RUNNEL_ASSIGN(const bool is_true, file.get_bool(key));
   return is_true ? 1.0 : 0.0;

@@ -180,6 +180,17 @@ TEST(SavedByLlamaCpp, an_embedding_scale_of_0_is_as_if_absent) {
   }
 }
 
+TEST(SavedByLlamaCpp, gemma2_tells_of_each_layer_whether_it_has_a_window) {
+  const auto file = [](std::vector<std::uint32_t> pattern) {
+    return tiny("gemma2").add_array("gemma2.attention.sliding_window_pattern", pattern);
+  };
+  expect_loads(file({1, 0}));
+  const std::string key = "file: gemma2.attention.sliding_window_pattern is ";
+  expect_refused(file({0, 1}), key + "[0, 1], but runnel ");
+  expect_refused(file({1, 1}), key + "[1, 1], but runnel ");
+  expect_refused(file(std::vector<std::uint32_t>(100000)), key + "[0, 0, ");
+}
+
 TEST(Unsupported, are_files_of_something_else) {
   expect_loads(tiny("llama").add("general.type", "model"));
   for (const std::string kind : {"adapter", "imatrix"}) {
