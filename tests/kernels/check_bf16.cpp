@@ -41,12 +41,19 @@ struct Operands {
     }
   }
 
-  double input(std::size_t t, std::size_t c) const {
-    return static_cast<double>(quant::bf16_to_f32(values[place(x, t, c)]));
+  std::vector<double> token(std::size_t t) const {
+    std::vector<double> inputs(x.n_cols);
+    for (std::size_t c = 0; c < inputs.size(); ++c)
+      inputs[c] = static_cast<double>(quant::bf16_to_f32(values[place(x, t, c)]));
+    return inputs;
   }
-  double weight(std::size_t r, std::size_t c) const {
-    const float exact = static_cast<float>(weights.code(r, c)) * weights.scale(r, c);
-    return static_cast<double>(quant::bf16_to_f32(quant::f32_to_bf16(exact)));
+  std::vector<double> row(std::size_t r) const {
+    std::vector<double> rounded(x.n_cols);
+    for (std::size_t c = 0; c < rounded.size(); ++c) {
+      const float exact = static_cast<float>(weights.code(r, c)) * weights.scale(r, c);
+      rounded[c] = static_cast<double>(quant::bf16_to_f32(quant::f32_to_bf16(exact)));
+    }
+    return rounded;
   }
 };
 
@@ -58,12 +65,15 @@ void multiply(const Kernels& kernels, float* y, std::size_t y_stride, const quan
 }
 
 void compare_with_exact(const Case& c, const Operands& o, const Guarded<float>& y, Report& report) {
+  std::vector<std::vector<double>> rows;
+  for (std::size_t r = 0; r < c.n_rows; ++r) rows.push_back(o.row(r));
   for (std::size_t t = 0; t < c.n_tok; ++t) {
+    const std::vector<double> token = o.token(t);
     for (std::size_t r = 0; r < c.n_rows; ++r) {
       double sum = 0.0, mass = 0.0;
       for (std::size_t i = 0; i < c.n_cols; ++i) {
-        sum += o.weight(r, i) * o.input(t, i);
-        mass += std::fabs(o.weight(r, i) * o.input(t, i));
+        sum += rows[r][i] * token[i];
+        mass += std::fabs(rows[r][i] * token[i]);
       }
       // Of numbers up to 1e6 a product with one below the normal ones may be missing.
       const double tolerance = sum_tolerance(mass, c.n_cols) + 1e6 * 0x1p-126 * static_cast<double>(c.n_cols);

@@ -94,29 +94,45 @@ struct Operands {
 
   std::size_t place(std::size_t t, std::size_t b) const { return block_place(x, t, b); }
   std::int8_t& x_code(std::size_t t, std::size_t c) { return x_codes[place(t, c / 32) * 32 + c % 32]; }
-  int x_code(std::size_t t, std::size_t c) const { return x_codes[place(t, c / 32) * 32 + c % 32]; }
-  float x_scale(std::size_t t, std::size_t c) const { return x_scales[place(t, c / 32)]; }
+  float x_scale(std::size_t t, std::size_t b) const { return x_scales[place(t, b)]; }
+  std::vector<std::int8_t> token(std::size_t t) const {
+    std::vector<std::int8_t> codes(x.n_cols);
+    for (std::size_t c = 0; c < codes.size(); ++c) codes[c] = x_codes[place(t, c / 32) * 32 + c % 32];
+    return codes;
+  }
 
   int code(std::size_t r, std::size_t c) const { return weights.code(r, c); }
   float scale(std::size_t r, std::size_t c) const { return weights.scale(r, c); }
 };
 
-float expected(const Operands& o, std::size_t t, std::size_t r) {
+// What a block of a row and a token gives, and how large it could be.
+struct Dot {
+  int sum, magnitude;
+};
+
+std::vector<Dot> dots(const std::vector<std::int8_t>& row, const std::vector<std::int8_t>& token) {
+  std::vector<Dot> result(quant::i8_blocks(row.size()));
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const int product = row[i] * token[i];
+    result[i / 32].sum += product;
+    result[i / 32].magnitude += std::abs(product);
+  }
+  return result;
+}
+
+float expected(const Operands& o, std::size_t t, std::size_t r, const std::vector<Dot>& dots) {
   const quant::ActivationsI8 x = o.x.tokens(t);
   float y = 0.0f;
   float part = 0.0f;
-  for (std::size_t begin = 0; begin < x.n_cols; begin += 32) {
-    const std::size_t end = std::min(x.n_cols, begin + 32);
-    int dot = 0;
-    for (std::size_t c = begin; c < end; ++c) dot += o.code(r, c) * o.x_code(t, c);
-    const float x_scale = o.x_scale(t, begin);
+  for (std::size_t b = 0; b < dots.size(); ++b) {
+    const auto dot = static_cast<float>(dots[b].sum);
     if (o.w.shape.variant == VariantI8::g32) {
-      y = std::fma(static_cast<float>(dot), x_scale * o.scale(r, begin), y);
+      y = std::fma(dot, o.x_scale(t, b) * o.scale(r, b * 32), y);
       continue;
     }
-    part = std::fma(static_cast<float>(dot), x_scale, part);
-    if (end % 128 == 0 || end == x.n_cols) {
-      y = std::fma(part, o.scale(r, begin), y);
+    part = std::fma(dot, o.x_scale(t, b), part);
+    if (b % 4 == 3 || b + 1 == dots.size()) {
+      y = std::fma(part, o.scale(r, b * 32), y);
       part = 0.0f;
     }
   }
@@ -128,22 +144,16 @@ float expected(const Operands& o, std::size_t t, std::size_t r) {
 }
 
 // The same as one sum, and how large it could be.
-double exact(const Operands& o, std::size_t t, std::size_t r, double* mass) {
+double exact(const Operands& o, std::size_t t, std::size_t r, const std::vector<Dot>& dots, double* mass) {
   const quant::ActivationsI8 x = o.x.tokens(t);
   double sum = 0.0;
   const auto add = [&](double dot, double magnitude, double scale) {
     sum += dot * scale;
     *mass += magnitude * std::fabs(scale);
   };
-  for (std::size_t begin = 0; begin < x.n_cols; begin += 32) {
-    int dot = 0, magnitude = 0;
-    for (std::size_t c = begin; c < std::min(x.n_cols, begin + 32); ++c) {
-      const int product = o.code(r, c) * o.x_code(t, c);
-      dot += product;
-      magnitude += std::abs(product);
-    }
-    add(dot, magnitude, static_cast<double>(o.x_scale(t, begin)) * static_cast<double>(o.scale(r, begin)));
-  }
+  for (std::size_t b = 0; b < dots.size(); ++b)
+    add(dots[b].sum, dots[b].magnitude,
+        static_cast<double>(o.x_scale(t, b)) * static_cast<double>(o.scale(r, b * 32)));
   for (std::uint32_t i = 0; i < *x.n_carried; ++i) {
     const double product = static_cast<double>(x.carried[i].value) * o.code(r, x.carried[i].index);
     add(product, std::fabs(product), static_cast<double>(o.scale(r, x.carried[i].index)));
@@ -154,15 +164,19 @@ double exact(const Operands& o, std::size_t t, std::size_t r, double* mass) {
 bool equal(float a, float b) { return same_bits(&a, &b, 1) || (std::isnan(a) && std::isnan(b)); }
 
 void compare_with_formula(const Case& c, const Operands& o, const Guarded<float>& y, Report& report) {
+  std::vector<std::vector<std::int8_t>> rows;
+  for (std::size_t r = 0; r < c.n_rows; ++r) rows.push_back(o.weights.row(r));
   for (std::size_t t = 0; t < c.n_tok; ++t) {
+    const std::vector<std::int8_t> token = o.token(t);
     for (std::size_t r = 0; r < c.n_rows; ++r) {
       const float got = y[t * c.y_stride() + r];
-      const float e = expected(o, t, r);
+      const std::vector<Dot> of_blocks = dots(rows[r], token);
+      const float e = expected(o, t, r, of_blocks);
       report.expect(equal(got, e),
                     "%s, %zu rows, %zu columns, %zu tokens: token %zu row %zu is %.9g, not %.9g", c.name(),
                     c.n_rows, c.n_cols, c.n_tok, t, r, static_cast<double>(got), static_cast<double>(e));
       double mass = 0.0;
-      const double sum = exact(o, t, r, &mass);
+      const double sum = exact(o, t, r, of_blocks, &mass);
       // A product of two scales below the normal numbers is off by 2^-150, times a dot below 2^19.
       const double tolerance = sum_tolerance(mass, c.n_cols) + 0x1p-131 * static_cast<double>(c.n_cols);
       report.near(static_cast<double>(e), sum, tolerance, "%s: the formula itself", c.name());

@@ -1,5 +1,7 @@
 // int8 weights in panels, whose numbers a check draws, and the products they are in.
 #pragma once
+#include <vector>
+
 #include "tests/kernels/kcheck.h"
 
 namespace runnel::simd {
@@ -31,6 +33,11 @@ struct PackedWeights {
 
   int code(std::size_t r, std::size_t c) const {
     return codes[((r / 16 * panels.shape.n_steps() + c / 4) * 16 + r % 16) * 4 + c % 4];
+  }
+  std::vector<std::int8_t> row(std::size_t r) const {
+    std::vector<std::int8_t> result(panels.shape.n_cols);
+    for (std::size_t c = 0; c < result.size(); ++c) result[c] = static_cast<std::int8_t>(code(r, c));
+    return result;
   }
   float scale(std::size_t r, std::size_t c) const {
     const std::size_t group = is_narrow() ? 32 : 128;
