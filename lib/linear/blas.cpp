@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "simd/cpu_features.h"
 #include "simd/kernels.h"
@@ -33,18 +34,21 @@ std::string find_advice() {
   return "";
 }
 
+// OpenMP has a number of threads for each thread that asks, and OpenBLAS asks it with each product. Its
+// function also changes what all threads share, though not when it says the same again.
+void work_alone() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  openblas_set_num_threads(1);
+}
+
 }  // namespace
 
 // The team's threads call it, each alone, and it must not start more. Its serial build gives two threads that
 // call it at once the same buffer; the one with pthreads has started its own by now.
 bool blas_is_usable() {
-  static const bool usable = [] {
-    constexpr int openmp = 2;
-    if (openblas_get_parallel() != openmp) return false;
-    openblas_set_num_threads(1);
-    return true;
-  }();
-  return usable;
+  constexpr int openmp = 2;
+  return openblas_get_parallel() == openmp;
 }
 
 const char* blas_core() { return openblas_get_corename(); }
@@ -68,6 +72,9 @@ std::size_t blas_block_floats(std::size_t max_cols) {
 
 void blas_multiply(const float* w, std::size_t n_rows, std::size_t n_cols, ConstRows x, Rows y,
                    std::size_t n_tok) noexcept {
+  thread_local bool is_alone = false;
+  if (!is_alone) work_alone();
+  is_alone = true;
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(n_tok), static_cast<int>(n_rows),
               static_cast<int>(n_cols), 1.0f, x.data, static_cast<int>(x.stride), w, static_cast<int>(n_cols),
               0.0f, y.data, static_cast<int>(y.stride));
