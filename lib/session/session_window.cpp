@@ -57,7 +57,10 @@ Result<void> Session::rewind(std::int64_t position) {
   if (!cache_.has_seen(again)) return read_again(position);
   const Token token = history_.at(again);
   take_back(again);
-  if (again < position) read_one(token);
+  if (again < position) {
+    read_one(token);
+    recall();  // one more may have left the window for it
+  }
   return {};
 }
 

@@ -365,4 +365,22 @@ TEST(Rewind, the_penalties_forget_too) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+// Nor do they count the token that leaves a full window when the last that is left is read again.
+TEST(Rewind, the_penalties_count_only_what_is_seen) {
+  constexpr std::int32_t window = 20;
+  const auto model = synthetic(gqa);
+  for (const std::int64_t n_back : {10, 11}) {
+    const auto session = open_session(model, Evict::token, window, 16);
+    ASSERT_TRUE(session->set("temperature", "0"));
+    ASSERT_TRUE(session->set("repetition_penalty", "10"));
+    ASSERT_TRUE(session->set("logit_bias", "7=1000,8=500"));
+    std::vector<Token> tokens(40, 100);
+    tokens[9] = 7;
+    ASSERT_TRUE(session->feed(tokens, nullptr, nullptr));
+    ASSERT_TRUE(session->rewind(40 - n_back));
+    const bool is_seen = 40 - n_back - window <= 9;
+    EXPECT_EQ(*session->sample(), is_seen ? 8 : 7) << n_back << " back";
+  }
+}
+
 }  // namespace
