@@ -34,6 +34,7 @@ class RecentTokens {
   void push(Token token);  // an id outside [0, n_vocab) is ignored
   void clear();
   std::vector<Token> tokens() const;  // oldest first
+  std::size_t size() const { return n_; }
 
   struct Count {
     Token token;
@@ -71,8 +72,9 @@ class Sampler {
   Token sample(std::span<const float> logits);
   // A token that was read: the penalties look at the last of them.
   void accept(Token token) { recent_.push(token); }
-  void forget() { recent_.clear(); }  // no history
-  void reset();                       // nor random numbers but those of the seed
+  std::size_t n_recent() const { return recent_.size(); }  // tokens that they look at
+  void forget() { recent_.clear(); }                       // no history
+  void reset();                                            // nor random numbers but those of the seed
 
   SamplerState state() const { return {random_, recent_.tokens()}; }
   void restore(const SamplerState& state);

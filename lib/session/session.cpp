@@ -141,7 +141,7 @@ Result<void> Session::set(std::string_view name, std::string_view value) {
   resize_team(thread_count(changed));
   const bool counts_more = changed.penalty_window > settings_.penalty_window;
   settings_ = std::move(changed);
-  if (counts_more) recall();
+  if (counts_more && sampler_.n_recent() < static_cast<std::size_t>(cache_.n_seen())) recall();
   stop_text_.set_stops(std::move(stops));
   return {};
 }

@@ -345,6 +345,22 @@ TEST(Penalties, of_a_longer_window_count_what_was_read_before) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+// Nor does one that is set to look further back forget what it looked at and the window has lost.
+TEST(Penalties, of_a_longer_window_count_what_has_left) {
+  const auto model = synthetic(gqa);
+  for (const char* longer : {"64", "65"}) {
+    const auto session = open_session(model, Evict::token, 8, 16);
+    ASSERT_TRUE(session->set("temperature", "0"));
+    ASSERT_TRUE(session->set("repetition_penalty", "10"));
+    ASSERT_TRUE(session->set("logit_bias", "7=1000,8=500"));
+    std::vector<Token> tokens(40, 100);
+    tokens[5] = 7;
+    ASSERT_TRUE(session->feed(tokens, nullptr, nullptr));
+    ASSERT_TRUE(session->set("penalty_window", longer));
+    EXPECT_EQ(*session->sample(), 8) << longer;
+  }
+}
+
 // Greedy generation with a repetition penalty after a rewind is what it is without the detour.
 TEST(Rewind, the_penalties_forget_too) {
   const auto model = synthetic(gqa);
