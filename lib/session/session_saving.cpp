@@ -193,6 +193,8 @@ Result<void> Session::read_saved_stream(const SavedFile& file, Saved& saved) con
 // Of the text that is generated: a character that has begun, and what may be the beginning of a stop text.
 Result<void> Session::read_saved_text(SavedFieldReader& in, Saved& saved) const {
   RUNNEL_ASSIGN(const std::string begun, in.text("half a character", max_character_bytes - 1));
+  // It is given out with the token that was read last.
+  if (saved.n_read == 0) return in.bad("half a character", "no text, as no token was read", "some");
   std::string whole;
   saved.utf8.push(begun, whole);
   if (!whole.empty()) return in.bad("half a character", "its first bytes", printable(begun));

@@ -297,6 +297,27 @@ void replace_stream(const std::string& from, const std::string& to, const SavedF
   ASSERT_TRUE(write_saved(to, file->model_hash(), sections));
 }
 
+// Text that is held back comes with the token that was read last.
+TEST_F(SessionMutations, a_text_before_the_first_token) {
+  session_->reset();
+  const std::string saved = folder_.file("saved"), damaged = folder_.file("damaged");
+  ASSERT_TRUE(session_->save(saved));
+  const auto file = SavedFile::open(saved);
+  ASSERT_TRUE(file);
+  auto section = file->section(SectionId::stream);
+  const auto fields = *section->rest("all", section->n_left());
+  SavedFieldWriter stream;
+  for (std::size_t at = 0; at < fields.size(); at += 8) stream.word(load<std::uint64_t>(fields.data() + at));
+  stream.text("");   // no half character
+  stream.text("a");  // the beginning of a stop text
+  stream.integer(0);
+  replace_stream(saved, damaged, stream);
+  const Result<void> loaded = session_->load(damaged);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().status, RUNNEL_BAD_FILE);
+  EXPECT_NE(loaded.error().message.find("as no token was read"), std::string::npos) << loaded.error().message;
+}
+
 // A window that begins at `oldest`, when all positions that were learned are taken and only the prefix is
 // held.
 SavedFieldWriter late_stream(const Model& model, std::int64_t n_prefix, std::int64_t oldest,
