@@ -54,6 +54,7 @@ runnel_status runnel_chat_undo(runnel_chat* chat) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(chat);
     RUNNEL_TRY(refuse_in_callback(*chat->use));
+    const InCall in_call(*chat->use);
     return chat->chat.undo();
   });
 }

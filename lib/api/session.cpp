@@ -51,6 +51,7 @@ runnel_status runnel_session_rewind(runnel_session* session, int64_t position) {
   return guard([&]() -> Result<void> {
     RUNNEL_REQUIRE(session);
     RUNNEL_TRY(refuse_in_chat(*session->use, "runnel_chat_undo"));
+    const InCall in_call(*session->use);
     return session->session->rewind(position);
   });
 }

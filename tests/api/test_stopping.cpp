@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/support/continuation.h"
-#include "tests/support/paths.h"
+#include "tests/support/native_window.h"
 
 namespace {
 
@@ -254,6 +254,36 @@ TEST_F(Stopping, reading_is_told_of_batch_by_batch) {
   require(runnel_session_on_progress(session.get(), nullptr, nullptr));
   feed(session.get(), tokens);
   EXPECT_EQ(listener.shares.size(), 2u);
+}
+
+// So is what is read again, and there too nothing else may be read in between.
+TEST_F(Stopping, what_is_read_again_is_told_of) {
+  const Folder folder;
+  write_bytes(folder.file("model"), demo_with_native_window(16));
+  const auto windowed = open_model(folder.file("model"));
+  const auto session = open_session(windowed.get(), {{"batch", "8"}, {"window", "300"}, {"threads", "1"}});
+  Listener listener{session.get()};
+  const auto expect_refusals = [&] {
+    EXPECT_GT(listener.shares.size(), 1u);
+    EXPECT_EQ(listener.shares.back(), 1);
+    EXPECT_EQ(listener.n_refused, static_cast<int>(listener.shares.size()));
+  };
+  feed(session.get(), some_tokens(100));
+  require(runnel_session_on_progress(session.get(), Listener::progress, &listener));
+  require(runnel_session_rewind(session.get(), 70));
+  EXPECT_EQ(position(session), 70);
+  expect_refusals();
+
+  require(runnel_session_on_progress(session.get(), nullptr, nullptr));
+  const auto chat = open_chat(session.get());
+  require(runnel_chat_say(chat.get(), "Hello!", 6, 8, nullptr, nullptr, nullptr));
+  const auto before = visible(session.get());
+  require(runnel_chat_say(chat.get(), "At 7 pm.", 8, 40, nullptr, nullptr, nullptr));
+  listener = {session.get()};
+  require(runnel_session_on_progress(session.get(), Listener::progress, &listener));
+  require(runnel_chat_undo(chat.get()));
+  EXPECT_EQ(visible(session.get()), before);
+  expect_refusals();
 }
 
 // A message and a text that is pinned are read, too; a stop at the end of a message comes before its answer.
