@@ -27,6 +27,18 @@ struct Recording {
   }
 };
 
+// The stream is read, as long as it lives.
+class Reading {
+ public:
+  explicit Reading(bool& is_reading) : is_reading_(is_reading) { is_reading_ = true; }
+  ~Reading() { is_reading_ = false; }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+ private:
+  bool& is_reading_;
+};
+
 void append(ChatPieces& to, const ChatPieces& pieces) { to.insert(to.end(), pieces.begin(), pieces.end()); }
 
 }  // namespace
@@ -142,12 +154,7 @@ bool Chat::begins_with_prefix(const Part& part) const {
 }
 
 Result<void> Chat::read(std::span<const Token> tokens) {
-  struct Reading {
-    bool& is_reading;
-    ~Reading() { is_reading = false; }
-  };
-  is_reading_ = true;
-  const Reading reading{is_reading_};
+  const Reading reading(is_reading_);
   return session_->feed(tokens, nullptr, nullptr);
 }
 
@@ -261,6 +268,7 @@ Result<void> Chat::undo() {
 
 // Where what is still seen has to be read again for that, a stop leaves an empty conversation.
 Result<void> Chat::go_back(std::int64_t position) {
+  const Reading reading(is_reading_);
   Result<void> done = session_->rewind(position);
   if (!done) RUNNEL_TRY(forget_all());
   return done;

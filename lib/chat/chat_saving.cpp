@@ -17,7 +17,7 @@ constexpr std::uint64_t max_form_bytes = 4096;
 
 Result<void> Chat::save(const std::string& path) const {
   if (is_reading_)
-    return error(RUNNEL_BAD_ARGUMENT, "%s: a conversation cannot be saved while it reads what is said",
+    return error(RUNNEL_BAD_ARGUMENT, "%s: a conversation cannot be saved while it is being read",
                  path.c_str());
   SavedFieldWriter out;
   out.text(template_.name());

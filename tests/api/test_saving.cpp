@@ -6,6 +6,7 @@
 #include "tests/api/saving.h"
 #include "tests/support/child.h"
 #include "tests/support/golden.h"
+#include "tests/support/native_window.h"
 #include "tests/support/numbers.h"
 
 namespace {
@@ -185,22 +186,27 @@ TEST_F(Saving, a_file_beyond_the_limit_is_an_error) {
   EXPECT_EQ(folder.n_files(), 0u);
 }
 
+// Saves whenever reading is told of.
+struct SavingListener {
+  runnel_chat* chat;
+  std::string path;
+  int n = 0, n_refused = 0;
+
+  static int progress(void* self, double) {
+    auto& listener = *static_cast<SavingListener*>(self);
+    ++listener.n;
+    listener.n_refused +=
+        runnel_chat_save(listener.chat, listener.path.c_str()) == RUNNEL_BAD_ARGUMENT ? 1 : 0;
+    return 0;
+  }
+};
+
 // What is said is in the stream in part, and not in the transcript.
 TEST_F(Saving, not_while_a_message_is_read) {
   const auto session = open_session(model.get(), {{"batch", "8"}});
   const auto chat = open_chat(session.get());
-  struct Call {
-    runnel_chat* chat;
-    std::string path;
-    int n = 0, n_refused = 0;
-  } call{chat.get(), folder.file("chat")};
-  const auto on_progress = [](void* user, double) {
-    auto& c = *static_cast<Call*>(user);
-    ++c.n;
-    c.n_refused += runnel_chat_save(c.chat, c.path.c_str()) == RUNNEL_BAD_ARGUMENT ? 1 : 0;
-    return 0;
-  };
-  require(runnel_session_on_progress(session.get(), on_progress, &call));
+  SavingListener call{chat.get(), folder.file("chat")};
+  require(runnel_session_on_progress(session.get(), SavingListener::progress, &call));
   const std::string message = "I am looking for a restaurant in the centre that serves Italian food.";
   require(runnel_chat_say(chat.get(), message.data(), message.size(), 4, nullptr, nullptr, nullptr));
   require(runnel_chat_pin(chat.get(), message.data(), message.size()));
@@ -208,6 +214,24 @@ TEST_F(Saving, not_while_a_message_is_read) {
   EXPECT_EQ(call.n_refused, call.n);
   EXPECT_FALSE(std::filesystem::exists(call.path));
   require(runnel_chat_save(chat.get(), call.path.c_str()));
+}
+
+// Of what is read again the stream holds less than the conversation tells of.
+TEST_F(Saving, not_while_anything_is_read_again) {
+  write_bytes(folder.file("model"), demo_with_native_window(16));
+  const auto windowed = open_model(folder.file("model"));
+  const Talk talk(windowed.get(), {{"batch", "8"}, {"window", "300"}, {"ignore_eos", "true"}});
+  SavingListener call{talk.chat.get(), folder.file("chat")};
+  for (const char* line : lines) talk.say(line);
+  require(runnel_session_on_progress(talk.session.get(), SavingListener::progress, &call));
+  talk.again();
+  const int n_again = call.n;
+  require(runnel_chat_undo(talk.chat.get()));
+  EXPECT_GT(n_again, 4);
+  EXPECT_GT(call.n, n_again + 4);
+  EXPECT_EQ(call.n_refused, call.n);
+  require(runnel_chat_save(talk.chat.get(), call.path.c_str()));
+  require(runnel_chat_load(talk.chat.get(), call.path.c_str()));
 }
 
 // The keys lie elsewhere in a ring of another size, so that sums over them are made in another order.

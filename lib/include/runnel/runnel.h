@@ -457,7 +457,7 @@ RUNNEL_API const char* runnel_chat_message(const runnel_chat* chat, size_t i, ru
                                            size_t* n_bytes);
 
 /* As runnel_session_save, with the conversation: the system prompt, where exchanges begin, what was said. Nor
- * from a runnel_progress_fn, amid a message. */
+ * from a runnel_progress_fn, amid what is read. */
 RUNNEL_API runnel_status runnel_chat_save(const runnel_chat* chat, const char* path);
 
 /* As runnel_session_load, for a file of runnel_chat_save (RUNNEL_BAD_ARGUMENT for one without a conversation)
