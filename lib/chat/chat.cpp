@@ -236,8 +236,9 @@ Result<runnel_finish> Chat::answer(std::int64_t n_tokens, runnel_text_fn on_text
   answer_ = Answer::open;
   Recording recording{&transcript_, on_text, user};
   RUNNEL_ASSIGN(const runnel_finish finish, session_->generate(n_tokens, Recording::piece, &recording));
-  // A text that is the template's end of an answer was read with it; one of the user's own leaves it open.
-  if (session_->found_answer_end()) answer_ = Answer::ended;
+  // A text that is, or ends with, the template's end of an answer was read with it; another of the user's own
+  // leaves it open.
+  if (session_->has_answer_end()) answer_ = Answer::ended;
   return finish;
 }
 
@@ -359,7 +360,7 @@ Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text,
     const Answer stood = answer_;
     Result<runnel_finish> finish = answer(n_left, on_text, user);
     if (!finish || *finish == RUNNEL_FINISH_STOPPED ||
-        (*finish != RUNNEL_FINISH_END && answer_ != Answer::ended)) {
+        (*finish != RUNNEL_FINISH_END && !session_->found_answer_end())) {
       if (session_->stats().generated_tokens == before) answer_ = stood;  // no token of another came
       return finish;
     }

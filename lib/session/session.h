@@ -66,9 +66,11 @@ class Session {
   void set_progress(runnel_progress_fn on_progress, void* user) { progress_ = {on_progress, user}; }
 
   // A text that ends an answer like those of the setting "stop"; "", also after a reset, for none. And
-  // whether it was this that came up in the last generate(), also where the piece before it was refused.
+  // whether it was this that came up in the last generate(), also where the piece before it was refused; or
+  // whether one of "stop" did that ends with it.
   void set_answer_end(std::string text) noexcept { stop_text_.set_answer_end(std::move(text)); }
   bool found_answer_end() const { return stop_text_.found_answer_end(); }
+  bool has_answer_end() const { return stop_text_.has_answer_end(); }
 
   // An exchange begins at this position, which may be ahead of what was read. Positions come in order.
   void mark_turn(std::int64_t position);

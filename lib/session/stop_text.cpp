@@ -21,15 +21,17 @@ bool StopText::push(std::string_view piece, std::string& out) {
   all += piece;
   std::size_t first_end = std::string::npos;
   std::size_t begin = 0;
-  found_answer_end_ = false;
+  found_answer_end_ = has_answer_end_ = false;
   for_each_text([&](const std::string& text) {
     const std::size_t at = all.find(text, n_given < text.size() ? 0 : n_given - text.size() + 1);
     if (at == std::string::npos) return;
     const std::size_t end = at + text.size();
-    if (end > first_end || (end == first_end && at > begin)) return;
+    if (end > first_end) return;
+    has_answer_end_ = &text == &answer_end_;
+    if (end == first_end && at > begin) return;
     first_end = end;
     begin = at;
-    found_answer_end_ = &text == &answer_end_;
+    found_answer_end_ = has_answer_end_;
   });
   const bool stopped = first_end != std::string::npos;
   const std::size_t n_free = stopped ? begin : all.size() - n_held();

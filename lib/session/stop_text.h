@@ -23,6 +23,8 @@ class StopText {
   bool push(std::string_view piece, std::string& out);
   // Whether what the last push() found is the end of an answer, and not, or not only, one of the stop texts.
   bool found_answer_end() const { return found_answer_end_; }
+  // Or whether what it found ends with the end of an answer.
+  bool has_answer_end() const { return has_answer_end_; }
 
   // Gives out what was held back. A stop text that began in it may still become complete; what of it was
   // given out then stays so.
@@ -45,7 +47,7 @@ class StopText {
   std::vector<std::string> stops_;
   std::string answer_end_;
   Held held_;
-  bool found_answer_end_ = false;
+  bool found_answer_end_ = false, has_answer_end_ = false;
 };
 
 }  // namespace runnel

@@ -549,6 +549,26 @@ TEST(ChatTurns, going_on_by_nothing_changes_nothing) {
   }
 }
 
+// So it is by a stop text of the user's that ends with that of the form.
+TEST(ChatTurns, a_stop_text_may_hold_the_end_of_the_answer) {
+  std::string answer;
+  Talk first(open_file(demo_model()), greedy(150), "");
+  ASSERT_TRUE(first.chat.say(script[0], 8, append, &answer));
+  std::vector<Token> seen;
+  for (const bool is_longer : {false, true}) {
+    Settings settings = greedy(150);
+    if (is_longer) settings.stop = {answer.substr(3, 6)};
+    Talk talk(open_file(demo_model()), settings, "");
+    talk.session->set_answer_end(answer.substr(5, 4));
+    ASSERT_EQ(*talk.chat.say(script[0], 8, nullptr, nullptr), RUNNEL_FINISH_STOP_TEXT);
+    ASSERT_TRUE(talk.chat.say(script[1], 0, nullptr, nullptr));
+    if (is_longer) {
+      EXPECT_EQ(talk.session->visible(), seen);  // the end of the answer once
+    }
+    seen = talk.session->visible();
+  }
+}
+
 // The text in front of it was held back, as a stop text may have begun there, and comes with it.
 TEST(ChatTurns, an_end_that_is_a_text_counts_where_the_piece_before_it_is_refused) {
   std::string answer;

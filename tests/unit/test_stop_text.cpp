@@ -132,6 +132,14 @@ TEST(StopText, TellsTheEndOfAnAnswerFromAStop) {
   EXPECT_TRUE(matcher.found_answer_end());
   EXPECT_FALSE(matcher.push("?", out)) << "stop texts were replaced";
   EXPECT_FALSE(matcher.found_answer_end());
+  EXPECT_FALSE(matcher.has_answer_end());
+  matcher.set_stops({"!<|end|>", "<|end"});
+  EXPECT_TRUE(matcher.push("a!<|end|", out));
+  EXPECT_FALSE(matcher.has_answer_end()) << "which is not complete";
+  matcher.set_stops({"!<|end|>"});
+  EXPECT_TRUE(matcher.push("a!<|end|>", out));
+  EXPECT_FALSE(matcher.found_answer_end());
+  EXPECT_TRUE(matcher.has_answer_end());
   matcher.set_answer_end("");
   matcher.set_stops({"d"});
   EXPECT_TRUE(matcher.push("<|end|>d", out));
