@@ -14,19 +14,6 @@ std::string spelled(const Tokenizer& tokenizer, Token token) {
   return text;
 }
 
-// Passes pieces of an answer on, and keeps them.
-struct Recording {
-  Transcript* transcript;
-  runnel_text_fn on_text;
-  void* user;
-
-  static int piece(void* self, const char* text, std::size_t n_bytes, Token token) {
-    const auto* recording = static_cast<const Recording*>(self);
-    recording->transcript->append({text, n_bytes});
-    return recording->on_text ? recording->on_text(recording->user, text, n_bytes, token) : 0;
-  }
-};
-
 // The stream is read, as long as it lives.
 class Reading {
  public:
@@ -42,6 +29,21 @@ class Reading {
 void append(ChatPieces& to, const ChatPieces& pieces) { to.insert(to.end(), pieces.begin(), pieces.end()); }
 
 }  // namespace
+
+// Passes pieces of an answer on, and keeps them: all that the chat tells of is as it is when a callback saves
+// it.
+struct Chat::Recording {
+  Chat* chat;
+  runnel_text_fn on_text;
+  void* user;
+
+  static int piece(void* self, const char* text, std::size_t n_bytes, Token token) {
+    const auto* recording = static_cast<const Recording*>(self);
+    recording->chat->transcript_.append({text, n_bytes});
+    recording->chat->note_answer_end();
+    return recording->on_text ? recording->on_text(recording->user, text, n_bytes, token) : 0;
+  }
+};
 
 Result<Chat> Chat::open(Session& session, const Settings& settings) {
   const Model& model = session.model();
@@ -234,12 +236,16 @@ Result<runnel_finish> Chat::say(std::string_view text, std::int64_t n_tokens, ru
 
 Result<runnel_finish> Chat::answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
   answer_ = Answer::open;
-  Recording recording{&transcript_, on_text, user};
+  Recording recording{this, on_text, user};
   RUNNEL_ASSIGN(const runnel_finish finish, session_->generate(n_tokens, Recording::piece, &recording));
-  // A text that is, or ends with, the template's end of an answer was read with it; another of the user's own
-  // leaves it open.
-  if (session_->has_answer_end()) answer_ = Answer::ended;
+  note_answer_end();
   return finish;
+}
+
+// A text that is, or ends with, the template's end of an answer was read with it; another of the user's own
+// leaves it open.
+void Chat::note_answer_end() {
+  if (session_->has_answer_end()) answer_ = Answer::ended;
 }
 
 Result<runnel_finish> Chat::again(std::int64_t n_tokens, runnel_text_fn on_text, void* user) {
@@ -369,7 +375,7 @@ Result<runnel_finish> Chat::go_on(std::int64_t n_tokens, runnel_text_fn on_text,
       answer_ = Answer::ended;
     }
     if (!exchanges_.empty()) exchanges_.back().answer = -1;  // from here on the model answers itself
-    Recording recording{&transcript_, on_text, user};
+    Recording recording{this, on_text, user};
     const int refused = Recording::piece(&recording, "\n", 1, session_->token(session_->position() - 1));
     if (refused || session_->is_stopping()) return RUNNEL_FINISH_STOPPED;
     if (n_tokens < 0) continue;

@@ -54,6 +54,8 @@ class Chat {
     Answer before;        // how the answer before it stood
   };
 
+  struct Recording;
+
   struct Part {  // tokens to be read; an exchange begins after n_lead of them
     std::vector<Token> tokens;
     std::size_t n_lead;
@@ -82,6 +84,7 @@ class Chat {
   Result<void> open_with(std::string system);
   Result<void> begin_alone();
   Result<runnel_finish> answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user);
+  void note_answer_end();
   Result<void> read_state(SavedFieldReader& in, std::int64_t n_read);
   Result<void> read_messages(SavedFieldReader& in);
 

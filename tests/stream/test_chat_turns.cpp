@@ -597,6 +597,31 @@ TEST(ChatTurns, an_end_that_is_a_text_counts_where_the_piece_before_it_is_refuse
   }
 }
 
+// A conversation that is saved with that piece has the end too.
+TEST(ChatTurns, an_end_that_is_a_text_is_saved_with_the_piece_before_it) {
+  std::string answer;
+  Talk first(open_file(demo_model()), greedy(150), "");
+  ASSERT_TRUE(first.chat.say(script[0], 8, append, &answer));
+  Settings settings = greedy(150);
+  settings.stop = {answer.substr(4, 5) + "and more"};
+  Talk talk(open_file(demo_model()), settings, ""), copy(open_file(demo_model()), settings, "");
+  for (Talk* each : {&talk, &copy}) each->session->set_answer_end(answer.substr(5, 4));
+  const Folder folder;
+  struct Call {
+    Chat* chat;
+    std::string path;
+  } call{&talk.chat, folder.file("chat")};
+  const auto save = [](void* user, const char*, std::size_t, std::int32_t) {
+    const auto* c = static_cast<const Call*>(user);
+    EXPECT_TRUE(c->chat->save(c->path));
+    return 0;
+  };
+  ASSERT_EQ(*talk.chat.say(script[0], 8, save, &call), RUNNEL_FINISH_STOP_TEXT);
+  ASSERT_TRUE(copy.chat.load(call.path));  // as it was with the last piece
+  for (Talk* each : {&talk, &copy}) ASSERT_TRUE(each->chat.say(script[1], 0, nullptr, nullptr));
+  EXPECT_EQ(copy.session->visible(), talk.session->visible());
+}
+
 // The window is all the message's: what does not fit in is not seen, and how much that is can be asked.
 TEST(ChatTurns, messages_longer_than_the_window) {
   Settings settings = greedy(60);
