@@ -27,7 +27,7 @@ bool StopText::push(std::string_view piece, std::string& out) {
     if (at == std::string::npos) return;
     const std::size_t end = at + text.size();
     if (end > first_end) return;
-    has_answer_end_ = &text == &answer_end_;
+    has_answer_end_ = &text == &answer_end_;  // which comes last
     if (end == first_end && at > begin) return;
     first_end = end;
     begin = at;
