@@ -1,6 +1,7 @@
 #include "tally.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "console.h"
 #include "memory.h"
@@ -15,7 +16,7 @@ std::string microseconds(double us) { return us < 1000 ? fixed(us, 1) + " us" : 
 Tally::Tally(std::int64_t n_tokens, std::int64_t n_buckets, std::int64_t n_text)
     : n_tokens_(n_tokens),
       buckets_(static_cast<std::size_t>(std::min(n_buckets, n_tokens))),
-      first_pass_(n_text < n_tokens ? static_cast<std::size_t>(n_text) : 0) {}
+      first_pass_(n_text < n_tokens ? static_cast<std::size_t>(n_text) : 0, NAN) {}
 
 std::size_t Tally::bucket_of(std::int64_t position) const {
   return static_cast<std::size_t>(position) * buckets_.size() / static_cast<std::size_t>(n_tokens_);
@@ -29,7 +30,7 @@ void Tally::add(std::int64_t position, double nll, std::int64_t i_text) {
   total_.add(nll);
   if (!first_pass_.empty()) {
     float& first = first_pass_[static_cast<std::size_t>(i_text)];
-    if (position == i_text) first = static_cast<float>(nll);
+    if (std::isnan(first)) first = static_cast<float>(nll);
     bucket.first_pass.add(static_cast<double>(first));
   }
   if ((bucket.score.n() & 255) == 1) end_bytes_ = bucket.resident_bytes = resident_bytes();

@@ -56,7 +56,9 @@ class Tally {
 
   std::int64_t n_tokens_;
   std::vector<Bucket> buckets_;
-  std::vector<float> first_pass_;  // [n_text] scores of the text's tokens; empty when it is read once
+  // [n_text] scores of the text's tokens when they were first scored, NaN before; empty when it is read once.
+  // Without BOS the very first token is scored only when the text starts over.
+  std::vector<float> first_pass_;
   Score total_;
   Times times_, first_times_, last_times_;  // of all tokens, of the first and of the last bucket
   std::int64_t settled_bytes_ = 0;          // resident when the cache was full; 0: it never was

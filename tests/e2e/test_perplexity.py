@@ -60,6 +60,21 @@ class Perplexity(e2e.TestCase):
             # the same tokens but one, which the first pass did not score: the second token, after BOS
             self.assertAlmostEqual(bucket["first_pass_ppl"] / first["ppl"], 1, delta=0.1)
 
+    def test_a_text_that_starts_over_without_bos(self):
+        def no_bos(data, at):  # u32 type 7 (bool), u8
+            self.assertEqual(data[at + 4], 1)
+            data[at + 4] = 0
+
+        model = self.write("model.gguf", e2e.patched(e2e.DEMO.read_bytes(), b"tokenizer.ggml.add_bos_token", no_bos))
+        path = self.write("text", STORY)
+        report = self.perplexity(model, "-f", path, "--stream", "--max-tokens", 8, "--tokens", 10, "--buckets", 10)
+        self.assertEqual([bucket["first_token"] for bucket in report["buckets"]], list(range(1, 10)))
+        # the eight tokens after the first, which itself is scored for the first time when the text starts over
+        for bucket in report["buckets"][:8]:
+            self.assertAlmostEqual(bucket["first_pass_ppl"] / bucket["ppl"], 1, places=6)
+        again = report["buckets"][8]
+        self.assertAlmostEqual(again["first_pass_ppl"] / report["buckets"][0]["ppl"], 1, places=6)
+
     def test_tokens_one_by_one(self):
         path = self.write("text", STORY)
         arguments = (self.demo_f32(), "-f", path, "--stream", "--window", 28, "--max-tokens", 600, "--cache", "f32")
