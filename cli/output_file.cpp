@@ -40,19 +40,37 @@ std::FILE* open_in_place_of(const fs::file_status& replaced, const std::string& 
   return file;
 }
 
+// As /dev/stdout does, wherever the shell leads it.
+bool is_standard_output(const std::string& path) {
+  struct stat named {};
+  struct stat standard {};
+  return stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
+         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
+}
+
+// By its name it would be opened anew: a file from its start, over what is there.
+std::FILE* open_standard_output() {
+  const int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return nullptr;
+  std::FILE* file = fdopen(fd, "wb");
+  if (!file) close(fd);
+  return file;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
   std::error_code ignored, unknown;
   const fs::file_status status = fs::status(path_, ignored);
-  const bool direct = fs::exists(status) && !fs::is_regular_file(status);
+  const bool is_standard = is_standard_output(path_);
+  const bool direct = is_standard || (fs::exists(status) && !fs::is_regular_file(status));
   if (!direct && fs::is_symlink(path_, ignored)) {
     const fs::path target = fs::weakly_canonical(path_, unknown);
     if (!unknown) path_ = target.string();
   }
   if (direct) {
     written_path_ = path_;
-    file_ = std::fopen(path_.c_str(), "wb");
+    file_ = is_standard ? open_standard_output() : std::fopen(path_.c_str(), "wb");
   } else {
     open_temporary(status);
   }

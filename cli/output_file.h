@@ -10,8 +10,9 @@
 namespace cli {
 
 // A file that takes its name when it is complete, so that no reader ever sees half of one. What exists and is
-// no regular file (a pipe, /dev/null) is written to directly, and a link to a file stays: that file is
-// replaced, and its permissions stay. Failure is thrown when something cannot be written.
+// no regular file (a pipe, /dev/null) is written to directly, and so is standard output (/dev/stdout), file
+// or not, behind what is there. A link to a file stays: that file is replaced, and its permissions stay.
+// Failure is thrown when something cannot be written.
 class OutputFile {
  public:
   explicit OutputFile(std::string path);

@@ -64,6 +64,22 @@ class OutputFiles(e2e.TestCase):
         self.assertEqual(os.listdir(), [])
         self.assertEqual(len(self.succeed("logits", "--tokens", "1", "--out", "/dev/stdout").out), 4 * 4096)
 
+    def test_standard_output_is_not_replaced(self):
+        out = self.write("out", b"old\n")
+        script = 'echo before; "$0" logits "$1" --tokens 1,2 --out /dev/stdout --json; echo after'
+        with out.open("ab") as file:
+            subprocess.run(["sh", "-c", script, e2e.RUNNEL, e2e.DEMO], check=True, stdout=file)
+        head, tail, logits = b"old\nbefore\n", b"}\nafter\n", 2 * 4096 * 4
+        content = out.read_bytes()
+        self.assertEqual((content[: len(head)], content[-len(tail) :]), (head, tail))
+        self.assertEqual(json.loads(content[len(head) + logits : -len(b"after\n")])["n_tokens"], 2)
+        with out.open("wb") as file:
+            command = [e2e.RUNNEL, *map(str, self.compare), "--svg", "/dev/stdout"]
+            subprocess.run(command, check=True, stdout=file, stderr=subprocess.PIPE)
+        content = out.read_bytes()
+        self.assertLess(content.index(b"times as fast"), content.index(b"<svg"))
+        self.assertTrue(content.endswith(b"</svg>\n"))
+
     def test_a_link_stays(self):
         model, target = self.model(), self.write("target", b"old")
         link = self.folder / "link"
