@@ -40,6 +40,18 @@ std::FILE* open_in_place_of(const fs::file_status& replaced, const std::string& 
   return file;
 }
 
+// The file that a path leads to through links, or where it would be.
+std::string follow_links(fs::path path) {
+  constexpr int most_links = 40;  // as many as Linux follows: path_resolution(7)
+  std::error_code no_link;
+  for (int i = 0; i < most_links; ++i) {
+    const fs::path target = fs::read_symlink(path, no_link);
+    if (no_link) break;
+    path = path.parent_path() / target;
+  }
+  return path.string();
+}
+
 // As /dev/stdout does, wherever the shell leads it.
 bool is_standard_output(const std::string& path) {
   struct stat named {};
@@ -60,18 +72,18 @@ std::FILE* open_standard_output() {
 }  // namespace
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
-  std::error_code ignored, unknown;
+  std::error_code ignored;
   const fs::file_status status = fs::status(path_, ignored);
   const bool is_standard = is_standard_output(path_);
-  const bool direct = is_standard || (fs::exists(status) && !fs::is_regular_file(status));
-  if (!direct && fs::is_symlink(path_, ignored)) {
-    const fs::path target = fs::weakly_canonical(path_, unknown);
-    if (!unknown) path_ = target.string();
-  }
+  const std::string target = follow_links(path_);
+  // Not so an open file that has lost its name, to which /dev/fd/3 may lead.
+  const bool is_named = fs::is_regular_file(status) && fs::equivalent(path_, target, ignored);
+  const bool direct = is_standard || (fs::exists(status) && !is_named);
   if (direct) {
     written_path_ = path_;
     file_ = is_standard ? open_standard_output() : std::fopen(path_.c_str(), "wb");
   } else {
+    path_ = target;
     open_temporary(status);
   }
   if (!file_) fail(path_, "cannot write");

@@ -88,6 +88,21 @@ class OutputFiles(e2e.TestCase):
         self.assertTrue(link.is_symlink())
         n_vocab = json.loads(self.succeed("info", model, "--json").out)["model"]["n_vocab"]
         self.assertEqual(target.stat().st_size, 2 * n_vocab * 4)
+        target.unlink()
+        (self.folder / "other").symlink_to("link")
+        self.succeed("logits", model, "--tokens", "1", "--out", self.folder / "other")
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(target.stat().st_size, n_vocab * 4)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["link", "model.gguf", "other", "target"])
+
+    def test_a_file_that_has_lost_its_name(self):
+        out = self.write("out", b"")
+        with out.open("r+b") as file:
+            out.unlink()
+            command = [e2e.RUNNEL, "logits", e2e.DEMO, "--tokens", "1", "--out", f"/dev/fd/{file.fileno()}"]
+            subprocess.run(command, check=True, pass_fds=[file.fileno()])
+            self.assertEqual(len(file.read()), 4 * 4096)
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_links_that_somebody_put_where_it_writes_first(self):
         victim, out = self.write("victim", b"precious"), self.folder / "out"
