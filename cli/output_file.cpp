@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -90,11 +91,14 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
   temporary_ = !direct;
 }
 
-// Under a name that nothing has, not even a link that somebody has put there.
+// Under a name that nothing has, not even a link that somebody has put there. Of one as long as names can be
+// the end is left out.
 void OutputFile::open_temporary(const fs::file_status& replaced) {
   constexpr int most_tries = 100;
+  const std::size_t n_folder = path_.rfind('/') + 1;
   for (int i = 0; i < most_tries && !file_; ++i) {
-    written_path_ = path_ + ".part" + std::to_string(getpid()) + "-" + std::to_string(i);
+    const std::string suffix = ".part" + std::to_string(getpid()) + "-" + std::to_string(i);
+    written_path_ = path_.substr(0, n_folder + NAME_MAX - suffix.size()) + suffix;
     file_ = open_in_place_of(replaced, written_path_);
     if (!file_ && errno != EEXIST) return;
   }

@@ -112,6 +112,12 @@ class OutputFiles(e2e.TestCase):
         self.assertFalse(out.is_symlink())
         self.assertGreater(out.stat().st_size, 1000)
 
+    def test_a_name_as_long_as_names_can_be(self):
+        out = self.folder / ("x" * 255)
+        for arguments in (("logits", "--tokens", "1", "--out"), ("quantize", e2e.DEMO), (*self.compare, "--svg")):
+            self.succeed(*arguments, out)
+        self.assertEqual(os.listdir(self.folder), [out.name])
+
     def test_permissions_stay(self):
         for mode in (0o600, 0o666):
             out = self.write("out", b"old")
