@@ -23,9 +23,19 @@ namespace fs = std::filesystem;
 constexpr mode_t default_mode = 0666;  // less the process's umask
 constexpr mode_t permission_bits = 0777;
 
-// Interrupted where a signal that is only noted ended the wait for a pipe's reader.
+// As /dev/stdout does, wherever the shell leads it.
+bool is_standard_output(const std::string& path) {
+  struct stat named {};
+  struct stat standard {};
+  return stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
+         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
+}
+
+// Interrupted where a signal that is only noted ended the wait for a pipe's reader, and ReaderGone where that
+// of standard output has gone.
 [[noreturn]] void fail(const std::string& path, const char* what) {
   if (errno == EINTR && interrupted()) throw Interrupted{};
+  if (errno == EPIPE && is_standard_output(path)) throw ReaderGone{};
   throw Failure(path + ": " + what + ": " + std::strerror(errno));
 }
 
@@ -51,14 +61,6 @@ std::string follow_links(fs::path path) {
     path = path.parent_path() / target;
   }
   return path.string();
-}
-
-// As /dev/stdout does, wherever the shell leads it.
-bool is_standard_output(const std::string& path) {
-  struct stat named {};
-  struct stat standard {};
-  return stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
-         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
 }
 
 // By its name it would be opened anew: a file from its start, over what is there.

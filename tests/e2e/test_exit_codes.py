@@ -116,7 +116,9 @@ class ExitCodes(e2e.TestCase):
         self.assertIn("a chat on a terminal that one leaves so: 0", " ".join(help_text.split()))
 
     def test_a_reader_that_has_gone_is_no_error(self):
-        for arguments in (("--help",), ("info", "--all"), ("generate", e2e.DEMO, "-p", "Once", "-n", "2000", "-q")):
+        logits = ("logits", e2e.DEMO, "--tokens", ",".join(["1"] * 100), "--out", "/dev/stdout")
+        text = ("generate", e2e.DEMO, "-p", "Once", "-n", "2000", "-q")
+        for arguments in (("--help",), ("info", "--all"), text, logits):
             with e2e.start(*arguments, stdin=subprocess.DEVNULL) as process:
                 process.stdout.close()
                 self.assertEqual(process.stderr.read(), b"")
