@@ -95,6 +95,11 @@ Result inspect(const InspectOptions& options) {
   result.n_head = static_cast<std::size_t>(runnel_model_fact(model, RUNNEL_N_HEAD));
   result.inspection = std::make_unique<Inspection>(result.n_layer, result.n_head);
   const Session session = open_session(model, config.get());
+  if (runnel_model_fact(model, RUNNEL_CAN_STREAM) == 0) {
+    // Positions are those in the cache: behind a full one they would no longer be those in the text.
+    const auto n_seen = static_cast<std::size_t>(runnel_session_stat(session.get(), RUNNEL_STAT_CACHE_SIZE));
+    result.tokens.resize(std::min(result.tokens.size(), n_seen));
+  }
   const StopSession stop_on_interrupt(session.get());
   result.inspection->watch(session.get());
   feed_with_progress(session.get(), result.tokens, "inspect");
@@ -289,7 +294,8 @@ void add_inspect(CLI::App& app, Run& run) {
   options->text.add_to(command, "the text to read");
   add_folder(command, "--svg", options->svg_folder, "draw pictures into this folder");
   add_count(command, "--max-tokens", options->max_tokens, 2, 1 << 20,
-            "read only so many tokens of the text; default 512");
+            "read only so many tokens of the text (and no more than a model with learned positions sees at "
+            "once); default 512");
   add_number(command, "--ratio", options->ratio, 2, 1e9,
              "how many times the median stands out, 2 or more; default 30");
   add_flag(command, "--json", options->json, "all figures, for a script");

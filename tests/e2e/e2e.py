@@ -142,5 +142,35 @@ def with_other_architecture():
     return patched(DEMO.read_bytes(), b"general.architecture", change)
 
 
+def gguf_text(content):
+    """As a GGUF file has it."""
+    return struct.pack("<Q", len(content)) + content
+
+
+def with_tokenizer(data, n_vocab):
+    """The bytes of a GGUF file without a tokenizer, with one whose tokens are the printable characters."""
+    names = [b"<unk>", *(bytes([character]) for character in range(33, 127))]
+    names += [b"unused%d" % i for i in range(len(names), n_vocab)]
+    string, array, f32, i32 = 8, 9, 6, 5  # value types of gguf.md
+    entries = b"".join(
+        gguf_text(b"tokenizer.ggml." + key) + value
+        for key, value in (
+            (b"model", struct.pack("<I", string) + gguf_text(b"llama")),
+            (b"tokens", struct.pack("<IIQ", array, string, n_vocab) + b"".join(map(gguf_text, names))),
+            (b"scores", struct.pack("<IIQ", array, f32, n_vocab) + bytes(4 * n_vocab)),
+            (b"token_type", struct.pack(f"<IIQ{n_vocab}i", array, i32, n_vocab, 2, *[1] * (n_vocab - 1))),
+        )
+    )
+    fill = gguf_text(b"fill") + struct.pack("<I", string)
+    entries += fill + gguf_text(b" " * (-(len(entries) + len(fill) + 8) % 32))  # tensors stay aligned
+
+    def rename(changed, at):
+        changed[at - 1 : at] = b"_"
+
+    data = patched(data, b"tokenizer.ggml.model", rename)  # "no_vocab"
+    n_entries = struct.unpack_from("<Q", data, 16)[0]
+    return data[:16] + struct.pack("<Q", n_entries + 4 + 1) + entries + data[24:]
+
+
 def main():
     unittest.main(verbosity=2)

@@ -13,6 +13,19 @@ def mean(values):
     return sum(values) / len(values)
 
 
+class LearnedPositions(e2e.TestCase):
+    def test_no_more_is_read_than_the_model_sees(self):
+        """What a full window reads again has the positions of other tokens."""
+        golden = e2e.shared("golden/gpt2-dense.gguf").read_bytes()
+        model = self.write("model.gguf", e2e.with_tokenizer(golden, 128))
+        text = "".join(chr(33 + i * 7919 % 94) for i in range(300))
+        for n_seen, options in ((128, ()), (21, ("--window", 20, "--sinks", 1))):
+            report = json.loads(self.succeed("inspect", model, "-p", text, "--ratio", 2, "--json", *options).out)
+            self.assertEqual(report["n_tokens"], n_seen)
+            positions = [outlier["position"] for outlier in report["ffn_outliers"]]
+            self.assertEqual(max(positions), n_seen - 1)
+
+
 class Inspect(e2e.TestCase):
     def setUp(self):
         super().setUp()
