@@ -160,6 +160,7 @@ int run_divergence(const PerplexityOptions& options, const runnel_model* model, 
                    const std::string& text, const std::vector<std::int32_t>& tokens) {
   const Config config_of_base = base_config(config);
   const Model base = open_model(options.base, config_of_base.get());
+  expect_seen("--chunk", options.n_chunk, most_seen(base.get()), base.get());
   if (vocabulary_size(base.get()) != vocabulary_size(model) ||
       text_tokens(options, text, base.get()) != tokens)
     throw Failure(options.base + " and " + options.model + " have different vocabularies");

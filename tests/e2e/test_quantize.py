@@ -159,5 +159,14 @@ class Divergence(e2e.TestCase):
             "perplexity", e2e.DEMO, "-f", text, "--kl-divergence", "--base", stories, code=1, naming="vocabular"
         )
 
+    def test_a_base_with_fewer_positions(self):
+        model, base = (
+            self.write(name, e2e.with_tokenizer(e2e.shared(f"golden/{name}-dense.gguf").read_bytes(), 128))
+            for name in ("llama", "gpt2")
+        )
+        arguments = ["perplexity", model, "-p", "x" * 300, "--kl-divergence", "--base", base, "-c"]
+        self.succeed(*arguments, 128)
+        self.fail_cleanly(*arguments, 129, code=2, naming="--chunk: expected 128 at most")
+
 
 e2e.main()
