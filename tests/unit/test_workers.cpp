@@ -1,7 +1,6 @@
 // Threads beside the one that has them: each does every job once; none is left when they end; none is counted
 // on in a child process.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <atomic>
 #include <cfenv>
@@ -13,10 +12,12 @@
 
 #include "lib/system/workers.h"
 #include "tests/support/child.h"
+#include "tests/support/system_threads.h"
 
 namespace runnel {
 namespace {
 
+using test::n_system_threads;
 using Sizes = std::initializer_list<std::size_t>;
 
 // How often each index was called in n_jobs jobs.
@@ -74,12 +75,6 @@ TEST(Workers, LeaveSignalsToTheHostAndComputeAsUsual) {
 }
 
 #if defined(__linux__)
-
-// All that the system has of this process: a folder's links are its own two and its folders'.
-nlink_t n_system_threads() {
-  struct stat tasks {};
-  return stat("/proc/self/task", &tasks) == 0 ? tasks.st_nlink - 2 : 0;
-}
 
 TEST(Workers, EndWithTheObject) {
   const nlink_t before = n_system_threads();
