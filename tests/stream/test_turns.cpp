@@ -345,14 +345,21 @@ TEST(Penalties, of_a_longer_window_count_what_was_read_before) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+// It generates token 7, or 8 where the penalties count a 7.
+std::unique_ptr<Session> preferring_7_unless_read(const std::shared_ptr<const Model>& model,
+                                                  std::int32_t window) {
+  auto session = open_session(model, Evict::token, window, 16);
+  EXPECT_TRUE(session->set("temperature", "0"));
+  EXPECT_TRUE(session->set("repetition_penalty", "10"));
+  EXPECT_TRUE(session->set("logit_bias", "7=1000,8=500"));
+  return session;
+}
+
 // Nor does one that is set to look further back forget what it looked at and the window has lost.
 TEST(Penalties, of_a_longer_window_count_what_has_left) {
   const auto model = synthetic(gqa);
   for (const char* longer : {"64", "65"}) {
-    const auto session = open_session(model, Evict::token, 8, 16);
-    ASSERT_TRUE(session->set("temperature", "0"));
-    ASSERT_TRUE(session->set("repetition_penalty", "10"));
-    ASSERT_TRUE(session->set("logit_bias", "7=1000,8=500"));
+    const auto session = preferring_7_unless_read(model, 8);
     std::vector<Token> tokens(40, 100);
     tokens[5] = 7;
     ASSERT_TRUE(session->feed(tokens, nullptr, nullptr));
@@ -386,10 +393,7 @@ TEST(Rewind, the_penalties_count_only_what_is_seen) {
   constexpr std::int32_t window = 20;
   const auto model = synthetic(gqa);
   for (const std::int64_t n_back : {10, 11}) {
-    const auto session = open_session(model, Evict::token, window, 16);
-    ASSERT_TRUE(session->set("temperature", "0"));
-    ASSERT_TRUE(session->set("repetition_penalty", "10"));
-    ASSERT_TRUE(session->set("logit_bias", "7=1000,8=500"));
+    const auto session = preferring_7_unless_read(model, window);
     std::vector<Token> tokens(40, 100);
     tokens[9] = 7;
     ASSERT_TRUE(session->feed(tokens, nullptr, nullptr));
