@@ -5,11 +5,14 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
+#include <cwctype>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -60,6 +63,23 @@ void append_to_history(const std::string& path, const std::string& line) {
   history(lines.get(), &event, H_SAVE_FP, file.get());
 }
 
+// At most so many cells of the screen: what cannot be printed shows as up to 8, as "\\U+10FFFF" does.
+int most_cells(std::wstring_view text) {
+  int n_cells = 0;
+  for (const wchar_t c : text) n_cells += std::iswprint(static_cast<wint_t>(c)) ? std::max(1, wcwidth(c)) : 8;
+  return n_cells;
+}
+
+// Whether a prompt and this may take all rows of the screen, or more. A wide character may leave the last
+// cell of a row empty.
+bool may_fill_screen(EditLine* editor, std::wstring_view text) {
+  constexpr int n_prompt = 2;  // cells
+  int n_rows = 0, n_columns = 0;
+  el_get(editor, EL_GETTC, "li", &n_rows);
+  el_get(editor, EL_GETTC, "co", &n_columns);
+  return (n_prompt + most_cells(text)) / std::max(1, n_columns - 1) + 1 >= n_rows;
+}
+
 }  // namespace
 
 // One character from the terminal, for libedit: 1, or 0 at the end, or -1 on Ctrl-C. libedit's own does not
@@ -68,6 +88,7 @@ int LineEditor::read_character(EditLine* editor, wchar_t* out) {
   LineEditor* self = nullptr;
   el_get(editor, EL_CLIENTDATA, &self);
   if (std::exchange(self->begins_, false)) self->input_.begin_reading();
+  self->draw_long_line_again();
   std::mbstate_t state{};
   for (;;) {
     char byte = 0;
@@ -126,6 +147,20 @@ void LineEditor::take_terminal_again() {
   el_set(editor, EL_REFRESH);
 }
 
+// Once the cursor has moved, libedit counts the rows of a line that is longer than the screen wrong, and ends
+// up beyond its memory. Drawn anew, it counts them right.
+void LineEditor::draw_long_line_again() {
+  const LineInfoW* line = el_wline(editor_.get());
+  const std::wstring_view text(line->buffer, static_cast<std::size_t>(line->lastchar - line->buffer));
+  const std::ptrdiff_t before = std::exchange(cursor_, line->cursor - line->buffer);
+  const bool is_typed_on = line->cursor == line->lastchar && cursor_ == before + 1;
+  if (cursor_ != before && !is_typed_on) has_moved_ = true;
+  if (!has_moved_ || !may_fill_screen(editor_.get(), text)) return;
+  std::fputc('\r', stdout);
+  el_set(editor_.get(), EL_REFRESH);
+  has_moved_ = false;
+}
+
 LineEditor::Event LineEditor::read(std::string& line) {
   line.clear();
   for (;;) {
@@ -143,6 +178,8 @@ LineEditor::Event LineEditor::read(std::string& line) {
 LineEditor::Event LineEditor::read_one(std::string& line) {
   clear_interrupt();
   begins_ = true;
+  cursor_ = 0;
+  has_moved_ = false;
   input_.mark_pastes();
   const NoteInterrupt note;
   termios modes{};

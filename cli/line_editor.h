@@ -30,6 +30,7 @@ class LineEditor {
  private:
   Event read_one(std::string& line);
   void take_terminal_again();
+  void draw_long_line_again();
   void remember(const std::string& line);
 
   static int read_character(EditLine* editor, wchar_t* out);
@@ -45,6 +46,8 @@ class LineEditor {
   std::string prompt_, continued_prompt_;
   bool continued_ = false;
   bool begins_ = false;  // a line, of which nothing is read
+  std::ptrdiff_t cursor_ = 0;
+  bool has_moved_ = false;  // the cursor, other than by typing on, since the line was drawn
   std::vector<std::string> completions_;
   std::string history_path_;  // empty: not kept
   std::unique_ptr<History, End> history_;

@@ -711,6 +711,16 @@ class TerminalChat(e2e.TestCase):
         self.leave(terminal)
         self.assertIn("/stats", (self.folder / "runnel" / "history").read_text())
 
+    def test_moving_in_a_line_longer_than_the_screen(self):
+        home, end, erase_all = "\x01", "\x05", "\x01\x0b"
+        terminal = self.start()
+        time.sleep(0.5)  # the prompt comes just before single keys are read
+        for typed in ("x" * 4000, "e\u0301" * 1000):  # the screen has 24 rows of 80 columns
+            terminal.type(f"\x1b[200~{typed}\x1b[201~{home}{end}" + "z" * 2000 + erase_all + "/stats\r")
+            terminal.expect("tokens so far")
+            terminal.expect(PROMPT)
+        self.leave(terminal)
+
     def test_chats_side_by_side_keep_the_history_of_both(self):
         terminals = [self.start("--greedy") for _ in range(2)]
         for terminal, line in zip(terminals * 2, ("/stats", "/undo", "/set seed", "/help")):
