@@ -144,6 +144,7 @@ void LineEditor::take_terminal_again() {
   input_.begin_reading();
   input_.mark_pastes();
   el_resize(editor);
+  std::fputs(is_dumb_terminal() ? "\r" : "\r\x1b[J", stdout);  // over what is there
   el_set(editor, EL_REFRESH);
 }
 

@@ -654,7 +654,7 @@ class TerminalChat(e2e.TestCase):
         terminal.type("/stats" + " " * 30)
         terminal.expect("/stats" + " " * 30)
         fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
-        terminal.expect("/stats")  # drawn again
+        terminal.expect("\r\x1b[J" + PROMPT + "/stats")  # drawn again, not behind what was there
         terminal.type("\n")
         terminal.expect("tokens so far")
         self.leave(terminal)
