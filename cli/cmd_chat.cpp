@@ -294,6 +294,8 @@ int run_chat(ChatOptions options) {
   refuse_same_file(files.transcript_path, files.model_path, "model");
   refuse_same_file(files.session_path, files.model_path, "model");
   refuse_same_file(files.transcript_path, files.session_path, "session");
+  refuse_standard_output(files.transcript_path);
+  refuse_standard_output(files.session_path);
   options.conversation.show_status = error_is_terminal() && !options.quiet;
   Conversation chat(options.conversation, config.get());
   const bool for_ever = options.conversation.for_ever;
@@ -327,7 +329,8 @@ void add_chat(CLI::App& app, Run& run) {
       command, "--session", conversation.session_path,
       "a file the conversation goes on from, and is kept in when one leaves (Ctrl-D, Ctrl-C, the end "
       "of the input, a closed window); made where there is none, or an empty one");
-  add_output(command, "--transcript", conversation.transcript_path, "a text file to append what is said to");
+  add_written_file(command, "--transcript", conversation.transcript_path,
+                   "a text file to append what is said to");
   add_flag(command, "-q,--quiet", options->quiet, "no status line after an answer");
   add_flag(
       command, "--json", conversation.json,

@@ -159,4 +159,11 @@ void refuse_same_file(const std::string& written, const std::string& other, cons
     throw UsageError(written + ": is the " + what_the_other_is + " too; name another file");
 }
 
+// What is written there would stand amid an answer or, in a file, be lost under it. Not so in /dev/null.
+void refuse_standard_output(const std::string& path) {
+  std::error_code none_yet;
+  if (is_standard_output(path) && !fs::is_character_file(path, none_yet))
+    throw UsageError(path + ": is where the answers go; name another file");
+}
+
 }  // namespace cli

@@ -45,4 +45,7 @@ std::int64_t file_bytes(const std::string& path);
 // UsageError where both paths, neither of them empty, name one file.
 void refuse_same_file(const std::string& written, const std::string& other, const char* what_the_other_is);
 
+// UsageError where it is the file or pipe that standard output goes to, as /dev/stdout is.
+void refuse_standard_output(const std::string& path);
+
 }  // namespace cli

@@ -52,12 +52,13 @@ class OutputFiles(e2e.TestCase):
         os.chdir(self.folder)
         for *arguments, option in (
             ("chat", "--session"),
+            ("chat", "--transcript"),
             ("quantize", e2e.DEMO, "OUT"),
             ("synth", "--shape", "stories260k", "OUT"),
         ):
             name = [] if option == "OUT" else [option]
             self.fail_cleanly(*arguments, *name, "-", code=2, naming=f"{option}: expected the name of a file, got")
-        for arguments in (("chat", "--transcript"), ("logits", "--tokens", "1", "--out"), (*self.compare, "--svg")):
+        for arguments in (("logits", "--tokens", "1", "--out"), (*self.compare, "--svg")):
             self.fail_cleanly(*arguments, "-", code=2, naming=f"{arguments[-1]}: expected the name of a file, got")
             self.fail_cleanly(*arguments, "-", code=2, naming="; standard output is /dev/stdout")
         self.fail_cleanly("inspect", "--svg", "-", code=2, naming="--svg: expected the name of a folder, got")
@@ -79,6 +80,18 @@ class OutputFiles(e2e.TestCase):
         content = out.read_bytes()
         self.assertLess(content.index(b"times as fast"), content.index(b"<svg"))
         self.assertTrue(content.endswith(b"</svg>\n"))
+
+    def test_a_chat_writes_only_answers_to_standard_output(self):
+        out = self.folder / "out"
+        for *option, path in (("--transcript", "/dev/stdout"), ("--transcript", out), ("--session", out)):
+            with self.subTest((*option, path)), out.open("wb") as file:
+                command = [e2e.RUNNEL, "chat", *option, path]
+                chat = subprocess.run(command, input=b"Hello!\n", stdout=file, stderr=subprocess.PIPE)
+                self.assertEqual(chat.returncode, 2)
+                self.assertIn(f"{path}: is where the answers go; name another file".encode(), chat.stderr)
+        self.fail_cleanly("chat", "--transcript", "/dev/stdout", code=2, naming="is where the answers go")
+        command = [e2e.RUNNEL, "chat", "--transcript", "/dev/null"]
+        subprocess.run(command, input=b"Hello!\n", check=True, stdout=subprocess.DEVNULL)
 
     def test_a_link_stays(self):
         model, target = self.model(), self.write("target", b"old")
