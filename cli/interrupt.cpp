@@ -49,11 +49,23 @@ void stop_session() {
     if (runnel_session* session = one.load()) runnel_session_stop(session);
 }
 
+// Ends what Ctrl-S holds back, which whatever is written would wait for: so does a terminal that is told to
+// have no Ctrl-S.
+void release_output() {
+  termios modes{};
+  if (!owns_terminal() || tcgetattr(STDIN_FILENO, &modes) != 0) return;
+  termios released = modes;
+  released.c_iflag &= ~static_cast<tcflag_t>(IXON);
+  tcsetattr(STDIN_FILENO, TCSANOW, &released);
+  tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+}
+
 // Leaves the terminal as it was. In the background it is another's, and setting modes would stop the program.
 void leave_terminal() {
   is_leaving.store(true);
   while (is_changing_modes.load()) {
   }
+  release_output();
   const termios* modes = last_modes.load();
   if (modes && owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, modes);
   for (const int file : {STDERR_FILENO, STDOUT_FILENO}) {
@@ -95,6 +107,7 @@ void on_interrupt(int) {
 void on_end(int number) {
   if (may_end.load()) return end_by(number);
   end_signal.store(number);
+  release_output();
   end_wait();
   stop_session();
 }

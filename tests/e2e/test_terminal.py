@@ -14,7 +14,7 @@ import unittest
 
 import e2e
 
-CTRL_C, CTRL_D, CTRL_Z = b"\x03", b"\x04", b"\x1a"
+CTRL_C, CTRL_D, CTRL_S, CTRL_Z = b"\x03", b"\x04", b"\x13", b"\x1a"
 STYLES = re.compile(rb"\x1b\[[0-9;]*m")  # bold, dim, colours, and back
 PROMPT = "\x1b[1m>\x1b[0m "  # bold, and what is typed and answered is not
 
@@ -851,6 +851,29 @@ class TerminalChat(e2e.TestCase):
         self.assertGreater(kept.stat().st_size, made)
         terminal = self.start("--session", str(kept))
         self.leave(terminal)
+
+    def test_a_session_is_kept_when_asked_to_end_after_ctrl_s(self):
+        for for_ever in ([], ["--forever"]):  # at the prompt, and in an answer
+            kept = self.folder / f"{len(for_ever)}.session"
+            terminal = self.start("--greedy", "--session", str(kept), *for_ever)
+            made = kept.stat().st_size
+            terminal.type(e2e.QUESTION + "\n")
+            terminal.expect(e2e.ANSWER)
+            if not for_ever:
+                terminal.expect(PROMPT)
+            terminal.type(CTRL_S)
+            time.sleep(0.5)
+            os.kill(terminal.pid, signal.SIGTERM)
+            self.assertEqual(terminal.exit_code(), 128 + signal.SIGTERM)
+            self.assertGreater(kept.stat().st_size, made)
+
+    def test_a_signal_ends_what_ctrl_s_holds_back(self):
+        terminal = self.answering("--forever", "-t", "1")
+        terminal.type(CTRL_S)
+        time.sleep(0.5)
+        os.kill(terminal.pid, signal.SIGTERM)
+        self.assertEqual(terminal.exit_code(), -signal.SIGTERM)
+        self.assertTrue(terminal.seen.endswith(b"\x1b[?2004l"), terminal.seen)
 
     def test_a_session_that_cannot_be_kept_is_told_before_one_leaves(self):
         folder = self.folder / "gone"
