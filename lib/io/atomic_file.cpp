@@ -188,10 +188,11 @@ Error AtomicFile::failed(const char* what, int code) const {
   return {RUNNEL_IO, path_ + ": cannot be " + what + after + ": " + std::generic_category().message(code)};
 }
 
+// Closed after it is gone: the name of a partial file that nobody holds open may be another writer's by then.
 void AtomicFile::discard() noexcept {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   if (!partial_.empty()) ::unlink(partial_.c_str());
   partial_.clear();
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept

@@ -4,8 +4,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "lib/io/atomic_file.h"
 #include "lib/saved/saved_file.h"
@@ -193,6 +195,23 @@ TEST_F(SavedFileTest, nothing_remains_of_a_file_that_is_given_up) {
     ASSERT_TRUE(file && file->write(bytes_of("half")));
   }
   EXPECT_EQ(folder_.n_files(), 0u);
+}
+
+TEST_F(SavedFileTest, a_writer_that_gives_up_takes_nothing_from_another) {
+  std::atomic<bool> done{false};
+  const auto give_up = [&] {
+    while (!done) static_cast<void>(AtomicFile::create(path_, {}));
+  };
+  std::thread others[] = {std::thread(give_up), std::thread(give_up)};
+  int n_taken = 0;
+  for (int i = 0; i < 300; ++i) {
+    auto file = AtomicFile::create(path_, {});
+    n_taken += file && file->commit() ? 0 : 1;
+  }
+  done = true;
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(n_taken, 0);
+  EXPECT_EQ(folder_.n_files(), 1u);
 }
 
 TEST_F(SavedFileTest, links_are_followed_to_where_there_is_no_file_yet) {
