@@ -1,5 +1,7 @@
 #include "simd/cpu_features.h"
 
+#include <atomic>
+
 #include "simd/kernels.h"
 
 #if defined(__x86_64__)
@@ -110,9 +112,15 @@ std::uint32_t find_features() noexcept { return no_cpu_feature; }
 
 }  // namespace
 
+// By the first call, or by several at once, of which one counts. No static variable's initialisation: in the
+// child of a fork() amid that it would wait for ever for the thread that began it.
 std::uint32_t cpu_features() noexcept {
-  static const std::uint32_t features = find_features();
-  return features;
+  constexpr std::uint32_t unknown = 0xffffffff;
+  static std::atomic<std::uint32_t> known{unknown};
+  std::uint32_t features = known.load(std::memory_order_relaxed);
+  if (features != unknown) return features;
+  const std::uint32_t found = find_features();
+  return known.compare_exchange_strong(features, found, std::memory_order_relaxed) ? found : features;
 }
 
 }  // namespace runnel::simd

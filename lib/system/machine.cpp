@@ -1,6 +1,7 @@
 #include "lib/system/machine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,9 +57,14 @@ std::size_t count_performance_cores() { return std::max(1u, std::thread::hardwar
 
 }  // namespace
 
+// Counted by the first call, or by several at once, of which one counts for all: what a session has is as
+// many each time. Not a static variable's initialisation: see cpu_features().
 std::size_t performance_cores() {
-  static const std::size_t cores = std::min(count_performance_cores(), cpu_quota());
-  return cores;
+  static std::atomic<std::size_t> known{0};
+  std::size_t cores = known.load(std::memory_order_relaxed);
+  if (cores > 0) return cores;
+  const std::size_t found = std::min(count_performance_cores(), cpu_quota());
+  return known.compare_exchange_strong(cores, found, std::memory_order_relaxed) ? found : cores;
 }
 
 Result<simd::Kernels> kernels_of(const Settings& settings) {
