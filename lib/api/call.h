@@ -16,6 +16,7 @@
 #include "lib/session/session.h"
 #include "lib/settings.h"
 #include "lib/system/default_floats.h"
+#include "lib/system/not_cancelled.h"
 #include "runnel/runnel.h"
 
 namespace runnel {
@@ -58,6 +59,7 @@ runnel_status fail(runnel_status status, const char* message) noexcept;
 // Runs what a call does and turns errors and exceptions into a status.
 template <class Work>
 runnel_status guard(Work&& work) noexcept {
+  const NotCancelled until_done;
   const DefaultFloats floats;
   try {
     if (Result<void> result = work(); !result)

@@ -19,7 +19,10 @@ runnel_status runnel_session_open(const runnel_model* model, const runnel_config
   });
 }
 
-void runnel_session_close(runnel_session* session) { delete session; }
+void runnel_session_close(runnel_session* session) {
+  const NotCancelled until_done;  // its threads are waited for
+  delete session;
+}
 
 runnel_status runnel_session_reset(runnel_session* session) {
   return guard([&]() -> Result<void> {

@@ -1,11 +1,14 @@
 // Calls that end when they are to: after their tokens, and by runnel_session_stop() wherever it comes.
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "tests/support/child.h"
 #include "tests/support/continuation.h"
+#include "tests/support/folder.h"
 #include "tests/support/native_window.h"
 
 namespace {
@@ -314,6 +317,33 @@ TEST_F(Stopping, a_chat_tells_of_its_reading) {
   EXPECT_EQ(runnel_session_stat(session.get(), RUNNEL_STAT_POSITION), n_read);
   listener.until = 0;
   EXPECT_EQ(say(&finish), RUNNEL_STOPPED);
+}
+
+// Cancels itself, and makes calls that wait for the disk and for other threads.
+void* save_and_close_cancelled(void* path) {
+  const auto model = open_model(demo_model());
+  auto session = open_session(model.get(), {{"threads", "2"}});
+  require(runnel_session_feed_text(session.get(), "Hello", 5, 0));
+  pthread_cancel(pthread_self());
+  const runnel_status saved = runnel_session_save(session.get(), static_cast<const char*>(path));
+  session.reset();
+  if (saved == RUNNEL_OK) pthread_testcancel();
+  return nullptr;
+}
+
+// In a process of its own, which would be ended.
+TEST_F(Stopping, a_thread_that_is_cancelled_ends_after_its_call) {
+  const Folder folder;
+  std::string path = folder.file("session");
+  const auto cancel = [&] {
+    pthread_t thread{};
+    void* result = nullptr;
+    if (pthread_create(&thread, nullptr, save_and_close_cancelled, path.data()) != 0) return 1;
+    pthread_join(thread, &result);
+    return result == PTHREAD_CANCELED ? 0 : 2;
+  };
+  EXPECT_EQ(exit_code_of_child(cancel), 0);
+  EXPECT_EQ(folder.n_files(), 1u);
 }
 
 TEST_F(Stopping, a_stop_from_before_has_no_effect) {

@@ -16,7 +16,8 @@
  * session and a config belong to one thread at a time; only runnel_session_stop() may be called from
  * elsewhere, a signal handler included. A session's own threads begin with its first work, on the cores that
  * the calling thread may run on, and end when it is closed; those of another call end with it. In a process
- * that was forked a session starts its own anew, for threads are not inherited.
+ * that was forked a session starts its own anew, for threads are not inherited. A thread that is cancelled
+ * (pthread_cancel) amid a call, or in a callback, is so after the call.
  *
  * Files that are read are mapped. They must not be cut short or written to while a model is open or a call
  * reads them, for which the system would end the process (SIGBUS); to replace one, rename another over it.
