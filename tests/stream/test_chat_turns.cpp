@@ -528,11 +528,17 @@ TEST(ChatTurns, going_on_passes_ends_that_are_texts) {
   EXPECT_EQ(passed.substr(0, 6), whole.substr(0, 5) + "\n");
 }
 
+// What the bundled model says first, of which tests take parts for the ends of answers and for stop texts.
+std::string first_answer() {
+  std::string answer;
+  Talk talk(open_file(demo_model()), greedy(150), "");
+  EXPECT_TRUE(talk.chat.say(script[0], 8, append, &answer));
+  return answer;
+}
+
 // An answer that has ended with its text is not ended again, after going on by no token.
 TEST(ChatTurns, going_on_by_nothing_changes_nothing) {
-  std::string answer;
-  Talk first(open_file(demo_model()), greedy(150), "");
-  ASSERT_TRUE(first.chat.say(script[0], 8, append, &answer));
+  const std::string answer = first_answer();
   std::vector<Token> seen;
   for (const bool goes_on : {false, true}) {
     Talk talk(open_file(demo_model()), greedy(150), "");
@@ -551,9 +557,7 @@ TEST(ChatTurns, going_on_by_nothing_changes_nothing) {
 
 // So it is by a stop text of the user's that ends with that of the form.
 TEST(ChatTurns, a_stop_text_may_hold_the_end_of_the_answer) {
-  std::string answer;
-  Talk first(open_file(demo_model()), greedy(150), "");
-  ASSERT_TRUE(first.chat.say(script[0], 8, append, &answer));
+  const std::string answer = first_answer();
   std::vector<Token> seen;
   for (const bool is_longer : {false, true}) {
     Settings settings = greedy(150);
@@ -571,9 +575,7 @@ TEST(ChatTurns, a_stop_text_may_hold_the_end_of_the_answer) {
 
 // The text in front of it was held back, as a stop text may have begun there, and comes with it.
 TEST(ChatTurns, an_end_that_is_a_text_counts_where_the_piece_before_it_is_refused) {
-  std::string answer;
-  Talk first(open_file(demo_model()), greedy(150), "");
-  ASSERT_TRUE(first.chat.say(script[0], 8, append, &answer));
+  const std::string answer = first_answer();
   const auto refuse_fifth_byte = [](void* given, const char* text, std::size_t n_bytes, std::int32_t token) {
     append(given, text, n_bytes, token);
     return static_cast<std::string*>(given)->size() < 5 ? 0 : 1;
@@ -599,9 +601,7 @@ TEST(ChatTurns, an_end_that_is_a_text_counts_where_the_piece_before_it_is_refuse
 
 // A conversation that is saved with that piece has the end too.
 TEST(ChatTurns, an_end_that_is_a_text_is_saved_with_the_piece_before_it) {
-  std::string answer;
-  Talk first(open_file(demo_model()), greedy(150), "");
-  ASSERT_TRUE(first.chat.say(script[0], 8, append, &answer));
+  const std::string answer = first_answer();
   Settings settings = greedy(150);
   settings.stop = {answer.substr(4, 5) + "and more"};
   Talk talk(open_file(demo_model()), settings, ""), copy(open_file(demo_model()), settings, "");

@@ -252,7 +252,6 @@ TEST(Linear, ExtremeInputsAreMultipliedPrecisely) {
   }
 }
 
-// An odd panel would be multiplied beside a copy of itself.
 // On whichever thread: those of a team share the work already.
 TEST(Linear, OpenBlasStartsNoThreads) {
   if (!blas_is_usable()) GTEST_SKIP() << "a build without OpenBLAS";
@@ -269,6 +268,7 @@ TEST(Linear, OpenBlasStartsNoThreads) {
   }
 }
 
+// An odd panel would be multiplied beside a copy of itself.
 TEST(Linear, PiecesAreWholeTiles) {
   const simd::IsaRow* row = nullptr;
   const simd::Kernels kernels = simd::select("scalar", 0, &row);
