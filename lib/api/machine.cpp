@@ -1,5 +1,5 @@
 // The C surface: the processor, and what it can do at best.
-#include "lib/system/machine.h"
+#include "lib/system/performance_cores.h"
 
 #include "lib/api/call.h"
 #include "lib/linear/blas.h"
