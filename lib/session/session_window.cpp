@@ -50,10 +50,10 @@ Result<void> Session::rewind(std::int64_t position) {
         static_cast<long long>(position), static_cast<long long>(n_pinned),
         static_cast<long long>(held_from()), static_cast<long long>(n_read_));
   turns_.forget_after(position);
-  if (position == n_read_) return {};
-  begin_text();
   // The token in front is read again, for its logits, unless it has left.
   const std::int64_t again = position > 0 && is_held(position - 1) ? position - 1 : position;
+  if (position == n_read_ && (last_logits_ || again == position)) return {};
+  begin_text();
   if (!cache_.has_seen(again)) return read_again(position);
   const Token token = history_.at(again);
   take_back(again);
@@ -76,7 +76,10 @@ Result<void> Session::read_again(std::int64_t to) {
     for (std::size_t i = 0; i < n; ++i) reread_batch_[i] = token(n_read_ + static_cast<std::int64_t>(i));
     const bool is_last = n_read_ + static_cast<std::int64_t>(n) == to;
     const bool goes_on = read_batch(std::span(reread_batch_).first(n), is_last, nullptr, nullptr);
-    if (!goes_on && n_read_ < to) return stopped(from);
+    if (!goes_on && n_read_ < to) {
+      turns_.forget_after(n_read_);
+      return stopped(from);
+    }
     stats_.reread_tokens += static_cast<std::int64_t>(n);
     tell_progress(static_cast<double>(n_read_ - from) / static_cast<double>(to - from));
   }

@@ -271,6 +271,22 @@ TEST(Rewind, that_reads_again_can_be_stopped) {
   EXPECT_LT(distance_from_new(*session, model, window, batch, std::span(tokens).last(10)), 1e-9);
 }
 
+// Exchanges that begin in what is lost are no more.
+TEST(Rewind, that_is_stopped_forgets_later_exchanges) {
+  const auto model = synthetic(gemma2);
+  const auto tokens = random_tokens(60, model->shape().n_vocab);
+  const auto session = open_session(model, Evict::turn, 60, 4);
+  ASSERT_TRUE(session->feed(std::span(tokens).first(30), nullptr, nullptr));
+  session->mark_turn(30);
+  ASSERT_TRUE(session->feed(std::span(tokens).last(30), nullptr, nullptr));
+  int n_calls = 0;
+  session->set_progress([](void* calls, double) { return ++*static_cast<int*>(calls) == 3 ? 1 : 0; },
+                        &n_calls);
+  ASSERT_FALSE(session->rewind(40));
+  ASSERT_LT(session->position(), 30);
+  EXPECT_TRUE(session->turns().all().empty());
+}
+
 // A file tells what each layer holds behind the prefix of then, whatever is pinned where it is loaded.
 TEST(Saved, native_windows_under_another_pin) {
   const auto model = synthetic(gemma2);
