@@ -179,6 +179,7 @@ Result<void> ModelLoader::read_weights() {
     RUNNEL_ASSIGN(w.output, linear("output", shape_.n_vocab, shape_.n_embd));
   } else {
     w.output = w.embedding;  // tied: the matrix that reads tokens in also writes them out
+    model_.weight_kinds_.add(w.output);
   }
   RUNNEL_ASSIGN(w.output.bias, optional_vector("output.bias", shape_.n_vocab));
 
@@ -278,6 +279,7 @@ Result<void> ModelLoader::check_slices(const Linear& w, const std::string& name,
 
 Result<Linear> ModelLoader::linear(const std::string& name, std::size_t n_rows, std::size_t n_cols) {
   RUNNEL_ASSIGN(Linear result, matrix(name, n_rows, n_cols));
+  model_.weight_kinds_.add(result);
   const bool needs_bias = model_.family_->biases && name.starts_with("blk.");
   RUNNEL_ASSIGN(result.bias,
                 needs_bias ? vector(name + ".bias", n_rows) : optional_vector(name + ".bias", n_rows));
@@ -307,7 +309,6 @@ Result<Linear> ModelLoader::matrix(const std::string& name, std::size_t n_rows, 
     result.type = t->type;
     result.data = t->data;
   }
-  model_.weight_kinds_.add(result);
   return result;
 }
 

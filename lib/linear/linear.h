@@ -43,9 +43,9 @@ enum class Arithmetic { f32, i8, i16 };
 // That of a product with many tokens.
 Arithmetic arithmetic_of(const simd::Kernels& kernels, const Linear& w) noexcept;
 
-// The kinds of matrices there are in a model. Q8_0 weights are multiplied in int8 as packed ones are, but for
-// a single token, which only waits for them to come from memory: that product takes activations in floats.
-// Where the kernels multiply many tokens faster in bf16, weights of both kinds are multiplied so.
+// The kinds of matrices that a model's products read. Q8_0 weights are multiplied in int8 as packed ones are,
+// but for a single token, which only waits for them to come from memory: that product takes activations in
+// floats. Where the kernels multiply many tokens faster in bf16, weights of both kinds are multiplied so.
 // Weights of 16 bits are multiplied in int16 with many tokens, where the kernels prefer that to floats.
 struct WeightKinds {
   bool f32 = false, halves = false, q8_0 = false, packed = false;  // halves: F16 and BF16
