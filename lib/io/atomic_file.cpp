@@ -54,6 +54,13 @@ bool is_same_file(const std::string& path, const struct stat& other) {
   return ::stat(path.c_str(), &status) == 0 && status.st_dev == other.st_dev && status.st_ino == other.st_ino;
 }
 
+bool is_one_of(const std::vector<std::string>& files, const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return false;
+  return std::any_of(files.begin(), files.end(),
+                     [&](const std::string& file) { return is_same_file(file, status); });
+}
+
 Error overwrites_input(const std::string& path, const std::string& input) {
   return {RUNNEL_BAD_ARGUMENT,
           path + ": cannot be written: it is the same file as " + input + ", which is read"};
@@ -138,16 +145,17 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, const std::vector
   }
   file.path_ = resolve_links(path);
   const mode_t mode = target.st_mode & permission_bits;
-  RUNNEL_TRY(file.open_partial(exists ? mode : default_mode));
+  RUNNEL_TRY(file.open_partial(exists ? mode : default_mode, inputs));
   if (exists) set_permissions(file.fd_, mode);
   return file;
 }
 
-Result<void> AtomicFile::open_partial(mode_t mode) {
+Result<void> AtomicFile::open_partial(mode_t mode, const std::vector<std::string>& inputs) {
   constexpr int max_attempts = 100;  // as many writers of one name at once
   int code = EEXIST;
   for (int attempt = 0; attempt < max_attempts && code == EEXIST; ++attempt) {
     std::string name = partial_name(path_, attempt);
+    if (is_one_of(inputs, name)) continue;  // left by a writer that was killed, and taken for a file
     remove_abandoned(name);
     fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd_ >= 0 && keep_from_removal(fd_)) {
@@ -174,7 +182,8 @@ Result<void> AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 Result<void> AtomicFile::commit() {
-  if (::fsync(fd_) != 0) return failed("flushed to the disk", errno);
+  while (::fsync(fd_) != 0)
+    if (errno != EINTR) return failed("flushed to the disk", errno);
   // Closed after that: a partial file that nobody holds open may be taken away.
   if (::rename(partial_.c_str(), path_.c_str()) != 0) return failed("renamed to its final name", errno);
   partial_.clear();

@@ -39,7 +39,7 @@ class AtomicFile final : public Output {
 
  private:
   AtomicFile() = default;
-  Result<void> open_partial(mode_t mode);
+  Result<void> open_partial(mode_t mode, const std::vector<std::string>& inputs);
   Error failed(const char* what, int code) const;
   void discard() noexcept;
 

@@ -166,6 +166,18 @@ TEST_F(SavedFileTest, what_a_killed_writer_left_goes_with_the_next) {
   EXPECT_EQ(folder_.n_files(), 1u);
 }
 
+// A file may have the name of one that a killed writer left, and be read.
+TEST_F(SavedFileTest, what_is_read_does_not_go) {
+  const std::string input = folder_.file("session.partial-0");
+  std::ofstream(input) << "precious";
+  auto file = AtomicFile::create(path_, {input});
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(file->write(bytes_of("new")));
+  ASSERT_TRUE(file->commit());
+  EXPECT_EQ(read_bytes(path_), "new");
+  EXPECT_EQ(read_bytes(input), "precious");
+}
+
 TEST_F(SavedFileTest, what_another_writer_is_writing_stays) {
   auto first = AtomicFile::create(path_, {});
   auto second = AtomicFile::create(path_, {});
