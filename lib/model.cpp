@@ -19,17 +19,19 @@ UnreadTypes unread_types(const Settings& settings) {
 
 Result<std::shared_ptr<const Model>> Model::open(const std::string& path, const Settings& settings) {
   RUNNEL_ASSIGN(GgufFile file, GgufFile::open(path, unread_types(settings)));
-  return load(std::move(file), settings);
+  return load(std::move(file), path, settings);
 }
 
 Result<std::shared_ptr<const Model>> Model::from_memory(std::span<const std::byte> bytes,
-                                                        const Settings& settings, const std::string& name) {
+                                                        const Settings& settings, const std::string& name,
+                                                        const std::string& source_path) {
   RUNNEL_ASSIGN(GgufFile file, GgufFile::parse(bytes, name, unread_types(settings)));
-  return load(std::move(file), settings);
+  return load(std::move(file), source_path, settings);
 }
 
-Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const Settings& settings) {
-  std::shared_ptr<Model> model(new Model(std::move(file)));
+Result<std::shared_ptr<const Model>> Model::load(GgufFile file, const std::string& source_path,
+                                                 const Settings& settings) {
+  std::shared_ptr<Model> model(new Model(std::move(file), source_path));
   const GgufFile& f = model->file_;
   for (const auto& [key, value] : f.metadata())
     model->meta_.emplace_back(key, to_text(value, meta_text_chars));

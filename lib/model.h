@@ -72,11 +72,14 @@ struct Weights {
 class Model {
  public:
   static Result<std::shared_ptr<const Model>> open(const std::string& path, const Settings& settings);
+  // `name` stands for the file's in messages; source_path: the file that the bytes were made from, if any.
   static Result<std::shared_ptr<const Model>> from_memory(std::span<const std::byte> bytes,
                                                           const Settings& settings,
-                                                          const std::string& name = "(memory)");
+                                                          const std::string& name = "(memory)",
+                                                          const std::string& source_path = "");
 
   const GgufFile& file() const { return file_; }
+  const std::string& source_path() const { return source_path_; }  // empty: it comes from none
   const std::string& architecture() const { return architecture_; }
   bool has_weights() const { return family_ != nullptr; }
   const Family& family() const { return *family_; }  // these three only with weights
@@ -105,10 +108,13 @@ class Model {
 
  private:
   friend class ModelLoader;
-  explicit Model(GgufFile file) : file_(std::move(file)) {}
-  static Result<std::shared_ptr<const Model>> load(GgufFile file, const Settings& settings);
+  Model(GgufFile file, std::string source_path)
+      : file_(std::move(file)), source_path_(std::move(source_path)) {}
+  static Result<std::shared_ptr<const Model>> load(GgufFile file, const std::string& source_path,
+                                                   const Settings& settings);
 
   GgufFile file_;
+  std::string source_path_;
   std::string architecture_;
   const Family* family_ = nullptr;
   Shape shape_;

@@ -11,17 +11,17 @@
 namespace runnel {
 
 // write: a call with a GgufWriter that writes the file to the end, of type Result<void>. The model owns the
-// bytes; `name` stands for the file's in messages.
+// bytes; `name` stands for the file's in messages, and source_path is where they come from, if from a file.
 template <class Write>
-Result<std::shared_ptr<const Model>> model_in_memory(const std::string& name, const Settings& settings,
-                                                     Write write) {
+Result<std::shared_ptr<const Model>> model_in_memory(const std::string& name, const std::string& source_path,
+                                                     const Settings& settings, Write write) {
   struct Owner {
     std::shared_ptr<AnonymousMemory> bytes = std::make_shared<AnonymousMemory>();
     std::shared_ptr<const Model> model;  // goes first
   };
   const auto owner = std::make_shared<Owner>();
   RUNNEL_TRY(write(GgufWriter(std::make_unique<MemoryOutput>(owner->bytes, name))));
-  RUNNEL_ASSIGN(owner->model, Model::from_memory(owner->bytes->bytes(), settings, name));
+  RUNNEL_ASSIGN(owner->model, Model::from_memory(owner->bytes->bytes(), settings, name, source_path));
   return std::shared_ptr<const Model>(owner, owner->model.get());
 }
 

@@ -406,7 +406,6 @@ Result<GgufFile> GgufFile::open(const std::string& path, UnreadTypes unread) {
   RUNNEL_ASSIGN(MappedFile mapped, MappedFile::open(path));
   RUNNEL_ASSIGN(GgufFile file, parse(mapped.bytes(), path, unread));
   file.file_ = std::move(mapped);
-  file.path_ = path;
   return file;
 }
 

@@ -85,7 +85,6 @@ class GgufFile {
                                 UnreadTypes unread = UnreadTypes::refused);
 
   const std::string& name() const { return name_; }
-  const std::string& path() const { return path_; }  // of open(); empty after parse()
   std::uint64_t n_bytes() const { return bytes_.size(); }
   std::uint64_t alignment() const { return alignment_; }  // of tensor data in the file, bytes
 
@@ -123,7 +122,6 @@ class GgufFile {
   Error unexpected(std::string_view key, const GgufValue& value, const std::string& expected) const;
 
   std::string name_;
-  std::string path_;
   MappedFile file_;  // owns the bytes of open(); empty after parse()
   std::span<const std::byte> bytes_;
   std::uint64_t alignment_ = gguf_default_alignment;

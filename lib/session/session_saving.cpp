@@ -59,7 +59,7 @@ Result<void> Session::save(const std::string& path, const SavedFieldWriter* chat
       SectionSource{SectionId::cache, cache_.held_bytes(cache_.held()),
                     [this](const TakeBytes& take) { return cache_.give_held(take); }}};
   if (chat) sections.push_back(section_of(SectionId::chat, chat->bytes()));
-  return write_saved(path, model_hash(model_->file()), sections, model_->file().path());
+  return write_saved(path, model_hash(model_->file()), sections, model_->source_path());
 }
 
 SavedFieldWriter Session::saved_settings() const {

@@ -205,7 +205,7 @@ Result<void> write_synthetic(const Synthesis& synthesis, const std::string& path
 }
 
 Result<std::shared_ptr<const Model>> make_synthetic(const Synthesis& synthesis, const Settings& settings) {
-  return model_in_memory(synthesis.shape.name, settings,
+  return model_in_memory(synthesis.shape.name, "", settings,
                          [&](GgufWriter writer) { return write(writer, synthesis, settings); });
 }
 
