@@ -29,10 +29,7 @@ Result<void> runnel::refuse_in_chat(const SessionUse& use, const char* instead) 
                instead);
 }
 
-const Settings& runnel::settings_of(const runnel_config* config) {
-  static const Settings defaults;
-  return config ? config->settings : defaults;
-}
+Settings runnel::settings_of(const runnel_config* config) { return config ? config->settings : Settings(); }
 
 const char* runnel_status_name(runnel_status status) {
   switch (status) {

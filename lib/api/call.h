@@ -117,7 +117,7 @@ Result<void> generate_in_call(SessionUse& use, runnel_finish* finish, Generate&&
 }
 
 // Null: all defaults.
-const Settings& settings_of(const runnel_config* config);
+Settings settings_of(const runnel_config* config);
 
 // An error where the file has none.
 Result<const Tokenizer*> tokenizer_of(const Model& model);

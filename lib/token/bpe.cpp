@@ -18,25 +18,20 @@ namespace {
 // GPT-2's alphabet (openai/gpt-2, encoder.py, bytes_to_unicode): printable Latin-1 characters stand for
 // themselves, the other bytes, in order, for U+0100 and on.
 struct Alphabet {
-  std::array<std::string, 256> spelling;  // UTF-8
-  std::array<int, 0x200> byte_of;         // -1 for characters that stand for none
+  std::array<char32_t, 256> character{};
+  std::array<int, 0x200> byte_of{};  // -1 for characters that stand for none
 
-  Alphabet() {
+  constexpr Alphabet() {
     byte_of.fill(-1);
     char32_t next = 0x100;
     for (char32_t byte = 0; byte < 256; ++byte) {
       const bool itself = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD);
-      const char32_t code = itself ? byte : next++;
-      append_utf8(code, spelling[byte]);
-      byte_of[code] = static_cast<int>(byte);
+      character[byte] = itself ? byte : next++;
+      byte_of[character[byte]] = static_cast<int>(byte);
     }
   }
 };
-
-const Alphabet& alphabet() {
-  static const Alphabet instance;
-  return instance;
-}
+constexpr Alphabet alphabet;
 
 class BpeTokenizer final : public Tokenizer {
  public:
@@ -44,7 +39,11 @@ class BpeTokenizer final : public Tokenizer {
       : Tokenizer(std::move(vocab)), pre_(std::move(pre)), ignore_merges_(ignore_merges) {
     if (vocab_.add_bos) begins_with_ = vocab_.bos;
     if (vocab_.add_eos) ends_with_ = vocab_.eos;
-    for (std::size_t byte = 0; byte < 256; ++byte) byte_symbols_[byte] = intern(alphabet().spelling[byte]);
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      std::string spelling;
+      append_utf8(alphabet.character[byte], spelling);
+      byte_symbols_[byte] = intern(spelling);
+    }
   }
 
   // merges: "left right", the first space after the first character parts them.
@@ -108,7 +107,7 @@ class BpeTokenizer final : public Tokenizer {
   Token find_spelled(std::string_view bytes, std::string& spelled) const {
     if (bytes.size() > vocab_.max_token_bytes) return -1;
     spelled.clear();
-    for (const char c : bytes) spelled += alphabet().spelling[static_cast<unsigned char>(c)];
+    for (const char c : bytes) append_utf8(alphabet.character[static_cast<unsigned char>(c)], spelled);
     return vocab_.index.find(spelled);
   }
 
@@ -128,7 +127,7 @@ class BpeTokenizer final : public Tokenizer {
   void decode_text(std::string_view text, std::string& out) const override {
     while (!text.empty()) {
       const Utf8Char c = decode_utf8(text);
-      const int byte = c.valid && c.code < alphabet().byte_of.size() ? alphabet().byte_of[c.code] : -1;
+      const int byte = c.valid && c.code < alphabet.byte_of.size() ? alphabet.byte_of[c.code] : -1;
       if (byte >= 0) {
         out += static_cast<char>(static_cast<unsigned char>(byte));
       } else {
