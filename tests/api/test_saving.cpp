@@ -90,16 +90,44 @@ TEST_F(Saving, a_session_that_has_read_nothing) {
   EXPECT_TRUE(continue_for(copy.get(), n_vocab(), 20) == continue_for(session.get(), n_vocab(), 20));
 }
 
+// Amid a feed there are no logits to save. The last token is read again for them.
+TEST_F(Saving, what_is_saved_amid_a_feed_gets_its_logits_by_going_back) {
+  const Settings settings = with(lively, {{"batch", "4"}});
+  const auto session = open_session(model.get(), settings);
+  struct Saver {
+    runnel_session* session;
+    std::string path;
+  } saver{session.get(), folder.file("session")};
+  const auto save_once = [](void* user, double) {
+    const Saver& to = *static_cast<Saver*>(user);
+    if (!std::filesystem::exists(to.path)) require(runnel_session_save(to.session, to.path.c_str()));
+    return 0;
+  };
+  require(runnel_session_on_progress(session.get(), save_once, &saver));
+  const std::vector<std::int32_t> tokens = {5, 6, 7, 8, 9, 10, 11, 12};
+  feed(session.get(), tokens);
+  const auto copy = open_session(model.get(), settings), other = open_session(model.get(), settings);
+  require(runnel_session_load(copy.get(), saver.path.c_str()));
+  const std::int64_t position = runnel_session_stat(copy.get(), RUNNEL_STAT_POSITION);
+  ASSERT_GT(position, 0);
+  ASSERT_EQ(runnel_session_logits(copy.get()), nullptr);
+  require(runnel_session_rewind(copy.get(), position));
+  feed(other.get(), {tokens.begin(), tokens.begin() + position});
+  EXPECT_TRUE(continue_for(copy.get(), n_vocab(), 20) == continue_for(other.get(), n_vocab(), 20));
+}
+
 TEST_F(Saving, the_model_is_not_overwritten) {
   const std::string path = folder.file("model.gguf");
   std::filesystem::copy_file(demo_model(), path);
   const auto size = std::filesystem::file_size(path);
-  const ModelHandle copy = open_model(path);
-  const auto session = open_session(copy.get(), lively);
   std::filesystem::create_symlink(path, folder.file("link"));
-  for (const std::string& to : {path, folder.file("link")}) {
-    EXPECT_EQ(runnel_session_save(session.get(), to.c_str()), RUNNEL_BAD_ARGUMENT);
-    EXPECT_EQ(std::filesystem::file_size(path), size);
+  for (const char* int8 : {"false", "true"}) {  // packed in memory, too, it comes from that file
+    const ModelHandle copy = open_model(path, {{"int8", int8}});
+    const auto session = open_session(copy.get(), lively);
+    for (const std::string& to : {path, folder.file("link")}) {
+      EXPECT_EQ(runnel_session_save(session.get(), to.c_str()), RUNNEL_BAD_ARGUMENT) << int8;
+      EXPECT_EQ(std::filesystem::file_size(path), size);
+    }
   }
 }
 
