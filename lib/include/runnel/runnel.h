@@ -199,8 +199,8 @@ typedef enum runnel_token_flags {
   RUNNEL_PARSE_SPECIAL = 2 /* special tokens spelled in the text become those tokens */
 } runnel_token_flags;
 
-/* Writes up to `capacity` ids; *n_tokens is the number the text has. RUNNEL_BUFFER_TOO_SMALL when it is
- * larger than capacity: call again. tokens may be NULL when capacity is 0. */
+/* The ids of a text. *n_tokens is their number, also where `capacity` has no room for them: none is written
+ * then (RUNNEL_BUFFER_TOO_SMALL); call again. tokens may be NULL when capacity is 0. */
 RUNNEL_API runnel_status runnel_tokenize(const runnel_model* model, const char* text, size_t n_bytes,
                                          unsigned flags, int32_t* tokens, size_t capacity, size_t* n_tokens);
 
@@ -244,9 +244,9 @@ RUNNEL_API runnel_status runnel_session_mark_turn(runnel_session* session);
  * RUNNEL_STOPPED, and the stream then ends where it was. */
 RUNNEL_API runnel_status runnel_session_rewind(runnel_session* session, int64_t position);
 
-/* The ids of the tokens that the model sees, in order: the prefix, then the window. Writes up to `capacity`
- * of them; *n_tokens is their number (RUNNEL_STAT_CACHE_USED). RUNNEL_BUFFER_TOO_SMALL when that is larger
- * than capacity. tokens may be NULL when capacity is 0. */
+/* The ids of the tokens that the model sees, in order: the prefix, then the window. *n_tokens is
+ * their number (RUNNEL_STAT_CACHE_USED), also where `capacity` has no room for them: none is written then
+ * (RUNNEL_BUFFER_TOO_SMALL). tokens may be NULL when capacity is 0. */
 RUNNEL_API runnel_status runnel_session_visible(const runnel_session* session, int32_t* tokens,
                                                 size_t capacity, size_t* n_tokens);
 
@@ -509,7 +509,7 @@ RUNNEL_API runnel_status runnel_measure_read(const runnel_model* model, const ru
 
 typedef enum runnel_arithmetic {
   RUNNEL_F32,  /* fused multiply-adds */
-  RUNNEL_INT8, /* products of int8 added up in int32 */
+  RUNNEL_INT8, /* products of int8 added up in int32; with AMX a prompt's are of bf16, at half this peak */
   RUNNEL_INT16 /* products of int16 added up in int32 */
 } runnel_arithmetic;
 
