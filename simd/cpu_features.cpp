@@ -56,7 +56,7 @@ constexpr std::uint32_t needed_features = no_cpu_feature
     ;
 
 // Linux lets a process use the tile registers once it has asked for them (Documentation/arch/x86/xstate.rst).
-// From then on it needs larger stacks for signals: nobody asks who does not use them.
+// From then on it needs larger stacks for signals: nobody asks whose rows of kernels have no use for them.
 bool os_grants_tiles() noexcept {
   if constexpr ((needed_features & cpu_amx) == 0) return false;
 #if defined(__linux__)
@@ -105,7 +105,7 @@ std::uint32_t find_features() noexcept {
 
 #else
 
-// Other CPUs run the scalar row.
+// Other CPUs and systems run the rows that need nothing.
 std::uint32_t find_features() noexcept { return no_cpu_feature; }
 
 #endif

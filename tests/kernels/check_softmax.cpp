@@ -51,6 +51,18 @@ void check_block(const Kernels& kernels, const Guarded<float>& s, float* max, fl
   report.near(static_cast<double>(*sum), total, 4 * exp_tolerance * total, "n = %zu: sum", s.size());
 }
 
+// A score that is no number is not lost, or it is a masked key.
+void check_no_number(const Kernels& kernels, std::size_t n, std::size_t bad, Random& random, Report& report) {
+  Guarded<float> s(n);
+  fill_scores(s, random, 1.0f);
+  s[bad] = std::numeric_limits<float>::quiet_NaN();
+  float max = -infinity;
+  float sum = 0.0f;
+  kernels.softmax_step(s.data(), n, &max, &sum);
+  report.expect(std::isnan(sum) || s[bad] == 0.0f, "n = %zu: s[%zu], which is no number, counts as %g", n,
+                bad, static_cast<double>(s[bad]));
+}
+
 }  // namespace
 
 void check_softmax_step(const Kernels& kernels, Report& report) {
@@ -69,6 +81,9 @@ void check_softmax_step(const Kernels& kernels, Report& report) {
       std::fill(s.begin(), s.end(), -infinity);
       check_block(kernels, s, &max, &sum, report);
     }
+  }
+  for (std::size_t n = 1; n <= 40; ++n) {
+    for (std::size_t bad = 0; bad < n; ++bad) check_no_number(kernels, n, bad, random, report);
   }
 }
 
