@@ -48,6 +48,10 @@ RUNNEL_ALWAYS_INLINE std::size_t i8_width(std::size_t n_tok) noexcept {
 RUNNEL_ALWAYS_INLINE std::size_t i8_room(std::size_t n_tok) noexcept {
   return n_tok < i8_chunk ? n_tok : filled_up(n_tok, i8_chunk);
 }
+// Products go on by a tile, mostly in the same chunk: then nothing is divided.
+RUNNEL_ALWAYS_INLINE std::size_t chunk_of(std::size_t token, std::size_t width) noexcept {
+  return token < width ? 0 : token / width;
+}
 
 // Activations x[t, c] = code * scale, but for the carried entries, whose code is 0. Tokens lie in chunks of
 // `width`, i8_width() of all the tokens there are; inside a chunk the same block of all tokens lies together:
@@ -89,7 +93,7 @@ struct Activations {
   // The rows from token `begin` on.
   RUNNEL_ALWAYS_INLINE Activations tokens(std::size_t begin) const noexcept {
     if (begin == 0) return *this;
-    const std::size_t chunk = (first + begin) / width;
+    const std::size_t chunk = chunk_of(first + begin, width);
     const std::size_t blocks = chunk * i8_blocks(n_cols) * width;
     return {n_cols,
             width,
@@ -138,7 +142,7 @@ struct ActivationsBf16 {
   // The rows from token `begin` on.
   RUNNEL_ALWAYS_INLINE ActivationsBf16 tokens(std::size_t begin) const noexcept {
     if (begin == 0) return *this;
-    const std::size_t chunk = (first + begin) / width;
+    const std::size_t chunk = chunk_of(first + begin, width);
     return {n_cols, width, values + chunk * i8_blocks(n_cols) * width * i8_block,
             first + begin - chunk * width};
   }

@@ -63,7 +63,7 @@ constexpr size_t values_ahead(size_t dim) noexcept {
 template <size_t most, class Tile>
 inline void for_each_tile(size_t n_q, Tile tile) noexcept {
   for (size_t first = 0; first < n_q;) {
-    const size_t n = even_tile(n_q - first, most);
+    const size_t n = next_tile(n_q - first, most);
     with_constant<most>(n, [&](auto size) { tile(first, size); });
     first += n;
   }

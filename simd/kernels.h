@@ -65,9 +65,9 @@ constexpr size_t bf16_scratch = 2 * panel_rows * 2048;
   X(pack_panel_f32, void, (float* panel, const float* w, size_t w_stride, size_t n_rows, size_t n_cols))               \
   X(pack_panel_f16, void, (float* panel, const F16* w, size_t w_stride, size_t n_rows, size_t n_cols))                 \
   X(pack_panel_bf16, void, (float* panel, const BF16* w, size_t w_stride, size_t n_rows, size_t n_cols))               \
-  /* y[t, r] += sum_c x[t, c] panels[r / 16][c, r % 16], r < n_rows, t < n_tok;  panels: [ceil(n_rows / 16), n_cols,   \
-     16]; x, y: rows x_stride, y_stride apart */                                                                       \
-  X(matmul_panels, void,  (float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,                   \
+  /* y[t, r] = (adds ? y[t, r] : 0) + sum_c x[t, c] panels[r / 16][c, r % 16], r < n_rows, t < n_tok;                  \
+     panels: [ceil(n_rows / 16), n_cols, 16]; x, y: rows x_stride, y_stride apart */                                   \
+  X(matmul_panels, void,  (float* y, size_t y_stride, bool adds, const float* x, size_t x_stride, size_t n_tok,        \
                            const float* panels, size_t n_rows, size_t n_cols))                                         \
   /* what a core can do at best: read n words, in one stream or (n_streams > 1) in four side by side, each line        \
      prefetched `ahead` bytes before or (0) not at all (returns their exclusive or); n rounds of independent           \
@@ -112,11 +112,11 @@ constexpr size_t bf16_scratch = 2 * panel_rows * 2048;
   X(pack_i16_bf16, bool,  (const quant::MutablePanelsI16& out, const BF16* w, size_t w_stride))                        \
   /* as quantize_i8, with i16_carry_ratio; `offsets` and `split` are not used */                                       \
   X(quantize_i16, void,   (const quant::ActivationsI16& out, const float* x, size_t x_stride, size_t n_tok))           \
-  /* y[t, r] += sum_c w[r, c] x[t, first_col + c], r < w.shape.n_rows, c < w.shape.n_cols;  y: rows y_stride apart,    \
-     first_col: at a block. The same bits from every row of kernels, in the order of matmul_i8 and groups of 128, but  \
-     from y on, not from 0 */                                                                                          \
-  X(matmul_i16,   void,   (float* y, size_t y_stride, const quant::ActivationsI16& x, size_t first_col, size_t n_tok,  \
-                           const quant::PanelsI16& w))                                                                 \
+  /* y[t, r] = (adds ? y[t, r] : 0) + sum_c w[r, c] x[t, first_col + c], r < w.shape.n_rows, c < w.shape.n_cols;       \
+     y: rows y_stride apart, first_col: at a block. The same bits from every row of kernels, in the order of matmul_i8 \
+     and groups of 128 */                                                                                              \
+  X(matmul_i16,   void,   (float* y, size_t y_stride, bool adds, const quant::ActivationsI16& x, size_t first_col,     \
+                           size_t n_tok, const quant::PanelsI16& w))                                                   \
   /* whether int16 is multiplied faster than floats */                                                                 \
   X(prefers_i16,  bool,   ())                                                                                          \
   /* attention. s[i, 16 b + j] = sum_d q[i, d] k[b, d, j], one chain of additions in the order of d;  q: [n_q, dim]    \
@@ -150,7 +150,7 @@ constexpr size_t bf16_scratch = 2 * panel_rows * 2048;
      m = max(*max, s), s[j] = exp(s[j] - m), *sum = *sum exp(*max - m) + sum_j s[j], *max = m; returns                 \
      exp(old *max - m), by which what was mixed so far is to be scaled. *max starts at -infinity, *sum at 0; a         \
      score of -infinity is a masked key (s[j] = 0). All masked so far: s = 0, *max stays, returns 1. A score that is   \
-     no number counts as masked, or makes all that is written none. */                                                 \
+     no number makes *sum none, or counts as masked */                                                                 \
   X(softmax_step, float,  (float* s, size_t n, float* max, float* sum))                                                \
   /* y = x / sqrt(mean(x^2) + eps) * gain;  gain: [n]. y may be x */                                                   \
   X(rms_norm,     void,   (float* y, const float* x, const float* gain, size_t n, float eps))                          \

@@ -22,9 +22,9 @@ void pack(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range
 
 void multiply_panels(const simd::Kernels& k, LinearScratch& scratch, const Linear& w, Range rows, ConstRows x,
                      Rows y, std::size_t n_tok) {
-  add_panel_blocks(w, rows, y, n_tok, [&](Range block, Range cols) {
+  for_each_panel_block(w, rows, [&](Range block, Range cols) {
     pack(k, scratch, w, block, cols);
-    k.matmul_panels(y.data + block.begin, y.stride, x.data + cols.begin, x.stride, n_tok,
+    k.matmul_panels(y.data + block.begin, y.stride, cols.begin != 0, x.data + cols.begin, x.stride, n_tok,
                     scratch.floats.data(), block.size(), cols.size());
   });
 }

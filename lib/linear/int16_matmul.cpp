@@ -21,28 +21,29 @@ quant::ShapeI16 int16_block() noexcept { return {simd::panel_block_rows, simd::p
 
 void int16_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
                   const Input& x, Rows y, std::size_t n_tok) noexcept {
-  add_panel_blocks(w, rows, y, n_tok, [&](Range block, Range cols) {
+  for_each_panel_block(w, rows, [&](Range block, Range cols) {
+    const bool adds = cols.begin != 0;
     const quant::MutablePanelsI16 codes{
         {block.size(), cols.size()}, scratch.int16.data(), scratch.int16_scales.data()};
-    const auto add_int16 = [&](Range some) {
+    const auto multiply_int16 = [&](Range some) {
       const quant::MutablePanelsI16 panels = codes.rows(some.begin - block.begin, some.size());
-      kernels.matmul_i16(y.data + some.begin, y.stride, x.int16, cols.begin, n_tok,
+      kernels.matmul_i16(y.data + some.begin, y.stride, adds, x.int16, cols.begin, n_tok,
                          {panels.shape, panels.codes, panels.scales});
     };
-    const auto add_floats = [&](Range panel) {
+    const auto multiply_floats = [&](Range panel) {
       pack_float_panel(kernels, scratch.floats.data(), w, panel, cols);
-      kernels.matmul_panels(y.data + panel.begin, y.stride, x.rows.data + cols.begin, x.rows.stride, n_tok,
-                            scratch.floats.data(), panel.size(), cols.size());
+      kernels.matmul_panels(y.data + panel.begin, y.stride, adds, x.rows.data + cols.begin, x.rows.stride,
+                            n_tok, scratch.floats.data(), panel.size(), cols.size());
     };
     std::size_t begin = block.begin;  // of the panels that wait to be multiplied in int16
     for (std::size_t r = block.begin; r < block.end; r += simd::panel_rows) {
       const Range panel{r, std::min(block.end, r + simd::panel_rows)};
       if (pack(kernels, codes.rows(r - block.begin, panel.size()), w, r, cols.begin)) continue;
-      add_int16({begin, r});
-      add_floats(panel);
+      multiply_int16({begin, r});
+      multiply_floats(panel);
       begin = panel.end;
     }
-    add_int16({begin, block.end});
+    multiply_int16({begin, block.end});
   });
 }
 

@@ -22,15 +22,15 @@ constexpr size_t prefetch_cols = 8;  // how far ahead of the reads
 // of 4 KiB, whose rows would meet in the same lines of L1.
 constexpr size_t x_row = panel_block_cols + 16;
 
-// x: [n_tok, n_cols], rows x_row apart, panels: n_panels of [n_cols, 16], panel_stride floats apart; adds to
-// y: [n_tok, n_panels * 16], rows y_stride apart.
+// x: [n_tok, n_cols], rows x_row apart, panels: n_panels of [n_cols, 16], panel_stride floats apart; y:
+// [n_tok, n_panels * 16], rows y_stride apart, to whose numbers it adds, or else to zeros.
 template <size_t n_panels, size_t n_tok>
-inline void multiply_tile(float* y, size_t y_stride, const float* x, const float* panels, size_t panel_stride,
-                          size_t n_cols) noexcept {
+inline void multiply_tile(float* y, size_t y_stride, bool adds, const float* x, const float* panels,
+                          size_t panel_stride, size_t n_cols) noexcept {
   constexpr size_t n_vecs = n_panels * panel_vecs;
   F32 sums[n_tok][n_vecs];
   for (size_t t = 0; t < n_tok; ++t) {
-    for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = load(y + t * y_stride + v * lanes);
+    for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = adds ? load(y + t * y_stride + v * lanes) : F32(0.0f);
     // Those of the next tile, which otherwise waits for them: 4 % of a prompt.
     for (size_t p = 0; p < n_panels; ++p) prefetch_to_write(y + t * y_stride + (n_panels + p) * panel_rows);
   }
@@ -53,18 +53,18 @@ inline void multiply_tile(float* y, size_t y_stride, const float* x, const float
 
 // The last panel of a matrix whose row count is no multiple of 16: y has no room for the padding rows.
 template <size_t n_tok>
-inline void multiply_last_panel(float* y, size_t y_stride, const float* x, const float* panel, size_t n_rows,
-                                size_t n_cols) noexcept {
+inline void multiply_last_panel(float* y, size_t y_stride, bool adds, const float* x, const float* panel,
+                                size_t n_rows, size_t n_cols) noexcept {
   float tile[n_tok * panel_rows] = {};
-  for (size_t t = 0; t < n_tok; ++t) std::copy_n(y + t * y_stride, n_rows, tile + t * panel_rows);
-  multiply_tile<1, n_tok>(tile, panel_rows, x, panel, 0, n_cols);
+  for (size_t t = 0; adds && t < n_tok; ++t) std::copy_n(y + t * y_stride, n_rows, tile + t * panel_rows);
+  multiply_tile<1, n_tok>(tile, panel_rows, adds, x, panel, 0, n_cols);
   for (size_t t = 0; t < n_tok; ++t) std::copy_n(tile + t * panel_rows, n_rows, y + t * y_stride);
 }
 
 // n_tok tokens against the columns [0, n_cols) of one block of panels with n_rows rows.
 template <size_t n_tok>
-inline void multiply_block(float* y, size_t y_stride, const float* x, size_t x_stride, const float* panels,
-                           size_t panel_stride, size_t n_rows, size_t n_cols) noexcept {
+inline void multiply_block(float* y, size_t y_stride, bool adds, const float* x, size_t x_stride,
+                           const float* panels, size_t panel_stride, size_t n_rows, size_t n_cols) noexcept {
   float rows[n_tok * x_row];
   for (size_t t = 0; t < n_tok; ++t) std::copy_n(x + t * x_stride, n_cols, rows + t * x_row);
   // Those of the next tokens, a few with each tile.
@@ -74,47 +74,50 @@ inline void multiply_block(float* y, size_t y_stride, const float* x, size_t x_s
   for (; r + tile_rows <= n_rows; r += tile_rows) {
     for (const size_t end = std::min(fetched + fetched_at_once, 2 * n_tok); fetched < end; ++fetched)
       prefetch_lines(x + fetched * x_stride, n_cols);
-    multiply_tile<tile_panels, n_tok>(y + r, y_stride, rows, panels + r / panel_rows * panel_stride,
+    multiply_tile<tile_panels, n_tok>(y + r, y_stride, adds, rows, panels + r / panel_rows * panel_stride,
                                       panel_stride, n_cols);
   }
   for (; r + panel_rows <= n_rows; r += panel_rows) {
-    multiply_tile<1, n_tok>(y + r, y_stride, rows, panels + r / panel_rows * panel_stride, panel_stride,
+    multiply_tile<1, n_tok>(y + r, y_stride, adds, rows, panels + r / panel_rows * panel_stride, panel_stride,
                             n_cols);
   }
   if (r < n_rows) {
-    multiply_last_panel<n_tok>(y + r, y_stride, rows, panels + r / panel_rows * panel_stride, n_rows - r,
-                               n_cols);
+    multiply_last_panel<n_tok>(y + r, y_stride, adds, rows, panels + r / panel_rows * panel_stride,
+                               n_rows - r, n_cols);
   }
 }
 
 // All tokens, in tiles of n_tok; what is left goes on to tiles of 4, 2 and 1.
 template <size_t n_tok>
-inline void multiply_tokens(float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_left,
-                            const float* panels, size_t panel_stride, size_t n_rows, size_t n_cols) noexcept {
+inline void multiply_tokens(float* y, size_t y_stride, bool adds, const float* x, size_t x_stride,
+                            size_t n_left, const float* panels, size_t panel_stride, size_t n_rows,
+                            size_t n_cols) noexcept {
   for (; n_left >= n_tok; n_left -= n_tok) {
-    multiply_block<n_tok>(y, y_stride, x, x_stride, panels, panel_stride, n_rows, n_cols);
+    multiply_block<n_tok>(y, y_stride, adds, x, x_stride, panels, panel_stride, n_rows, n_cols);
     y += n_tok * y_stride;
     x += n_tok * x_stride;
   }
   if constexpr (n_tok > 1) {
     if (n_left != 0) {
-      multiply_tokens<(n_tok > 4 ? 4 : n_tok / 2)>(y, y_stride, x, x_stride, n_left, panels, panel_stride,
-                                                   n_rows, n_cols);
+      multiply_tokens<(n_tok > 4 ? 4 : n_tok / 2)>(y, y_stride, adds, x, x_stride, n_left, panels,
+                                                   panel_stride, n_rows, n_cols);
     }
   }
 }
 
-void matmul_panels(float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,
+void matmul_panels(float* y, size_t y_stride, bool adds, const float* x, size_t x_stride, size_t n_tok,
                    const float* panels, size_t n_rows, size_t n_cols) noexcept {
   const size_t panel_stride = n_cols * panel_rows;
-  for (size_t c = 0; c < n_cols; c += panel_block_cols) {
+  size_t c = 0;
+  do {  // once where there are no columns: all sums are zero
     const size_t cols = std::min(panel_block_cols, n_cols - c);
     for (size_t r = 0; r < n_rows; r += panel_block_rows) {
       const float* block = panels + r / panel_rows * panel_stride + c * panel_rows;
-      multiply_tokens<tile_tokens>(y + r, y_stride, x + c, x_stride, n_tok, block, panel_stride,
-                                   std::min(panel_block_rows, n_rows - r), cols);
+      multiply_tokens<tile_tokens>(y + r, y_stride, adds || c != 0, x + c, x_stride, n_tok, block,
+                                   panel_stride, std::min(panel_block_rows, n_rows - r), cols);
     }
-  }
+    c += panel_block_cols;
+  } while (c < n_cols);
 }
 
 }  // namespace

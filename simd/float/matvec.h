@@ -54,7 +54,7 @@ template <class Format, size_t n_rows, size_t ahead>
 inline void dot_few(float* y, size_t y_stride, size_t apart, const typename Format::Element* w, size_t n_cols,
                     const float* x, size_t x_stride, size_t n_tok) noexcept {
   for (size_t t = 0; t < n_tok;) {
-    const size_t n = even_tile(n_tok - t, few_tokens_at_once);
+    const size_t n = next_tile(n_tok - t, few_tokens_at_once);
     with_constant<few_tokens_at_once>(n, [&](auto tokens) {
       float* const part = y + t * y_stride;
       if (t == 0)

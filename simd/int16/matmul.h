@@ -106,11 +106,12 @@ inline void add_carried(F32* y, const I16Tile& tile, size_t t) noexcept {
 
 // y: [n_tok, n_panels * 16], tokens y_stride apart.
 template <size_t n_panels, size_t n_tok>
-[[gnu::noinline]] void multiply_i16(float* y, size_t y_stride, const I16Tile& tile) noexcept {
+[[gnu::noinline]] void multiply_i16(float* y, size_t y_stride, bool adds, const I16Tile& tile) noexcept {
   constexpr size_t n_vecs = n_panels * panel_vecs;
   TileSums<n_panels, n_tok> sums;
   RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) {
-    RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = load(y + t * y_stride + v * lanes);
+    RUNNEL_UNROLL for (size_t v = 0; v < n_vecs; ++v) sums[t][v] =
+        adds ? load(y + t * y_stride + v * lanes) : F32(0.0f);
     RUNNEL_UNROLL for (size_t p = 0; p < n_panels; ++p)
         prefetch_to_write(y + (n_tok + t) * y_stride + p * panel_rows);  // of the next tile
   }
@@ -125,15 +126,15 @@ template <size_t n_panels, size_t n_tok>
 
 // All tokens with n_rows <= n_panels * 16 rows.
 template <size_t n_panels, size_t max_tokens>
-inline void multiply_i16_panels(float* y, size_t y_stride, I16Tile tile, size_t n_tok,
+inline void multiply_i16_panels(float* y, size_t y_stride, bool adds, I16Tile tile, size_t n_tok,
                                 size_t n_rows) noexcept {
   while (n_tok != 0) {
     const size_t in_chunk = std::min(n_tok, tile.x.n_in_chunk());
-    const size_t n = even_tile(in_chunk, max_tokens);
+    const size_t n = next_tile(in_chunk, max_tokens);
     with_constant<max_tokens>(n, [&](auto tokens) {
       with_whole_rows<tokens, n_panels * panel_rows>(
-          y, y_stride, n_rows, false,
-          [&](float* rows, size_t stride) { multiply_i16<n_panels, tokens>(rows, stride, tile); });
+          y, y_stride, n_rows, !adds,
+          [&](float* rows, size_t stride) { multiply_i16<n_panels, tokens>(rows, stride, adds, tile); });
     });
     y += n * y_stride;
     tile.x = tile.x.tokens(n);
@@ -142,8 +143,8 @@ inline void multiply_i16_panels(float* y, size_t y_stride, I16Tile tile, size_t 
 }
 
 template <size_t n_panels, size_t max_tokens>
-void matmul_i16(float* y, size_t y_stride, const quant::ActivationsI16& x, size_t first_col, size_t n_tok,
-                const quant::PanelsI16& w) noexcept {
+void matmul_i16(float* y, size_t y_stride, bool adds, const quant::ActivationsI16& x, size_t first_col,
+                size_t n_tok, const quant::PanelsI16& w) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
   for (size_t r = 0; r < w.shape.n_rows; r += rows) {
     const size_t n_rows = std::min(rows, w.shape.n_rows - r);
@@ -151,7 +152,7 @@ void matmul_i16(float* y, size_t y_stride, const quant::ActivationsI16& x, size_
     const bool whole = panels.shape.n_panels() == n_panels;
     const I16Tile tile{panels, whole ? panels.shape.panel_codes() : 0,
                        whole ? panels.shape.panel_scales() : 0, x, first_col / quant::i16_block};
-    multiply_i16_panels<n_panels, max_tokens>(y + r, y_stride, tile, n_tok, n_rows);
+    multiply_i16_panels<n_panels, max_tokens>(y + r, y_stride, adds, tile, n_tok, n_rows);
   }
 }
 

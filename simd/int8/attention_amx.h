@@ -66,7 +66,7 @@ inline F32 dots_of(const SumsOfBytes& sums, size_t i) noexcept {
 // tile(i, n) for rows [i, i + n) of n_rows.
 template <class Tile>
 inline void for_each_tile_of_factors(size_t n_rows, Tile tile) noexcept {
-  for (size_t i = 0, n = 0; i < n_rows; i += n) tile(i, n = even_tile(n_rows - i, TileFactors::max_rows));
+  for (size_t i = 0, n = 0; i < n_rows; i += n) tile(i, n = next_tile(n_rows - i, TileFactors::max_rows));
 }
 
 inline void store_scores(float* s, size_t s_stride, const SumsOfBytes& sums, const float* q_scales,

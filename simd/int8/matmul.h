@@ -59,7 +59,7 @@ inline void multiply_chunk(float*& y, size_t y_stride, Tile& tile, size_t n_left
     for (; n_left >= max_tokens; n_left -= max_tokens) multiply(std::integral_constant<size_t, max_tokens>());
   }
   while (n_left != 0) {
-    const size_t n_tok = even_tile(n_left, most);
+    const size_t n_tok = next_tile(n_left, most);
     with_constant<most>(n_tok, multiply);
     n_left -= n_tok;
   }

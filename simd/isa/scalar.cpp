@@ -66,12 +66,12 @@ constexpr auto pack_panel_f32 = pack_panel<float, same>;
 constexpr auto pack_panel_f16 = pack_panel<F16, quant::f16_to_f32>;
 constexpr auto pack_panel_bf16 = pack_panel<BF16, quant::bf16_to_f32>;
 
-void matmul_panels(float* y, size_t y_stride, const float* x, size_t x_stride, size_t n_tok,
+void matmul_panels(float* y, size_t y_stride, bool adds, const float* x, size_t x_stride, size_t n_tok,
                    const float* panels, size_t n_rows, size_t n_cols) noexcept {
   for (size_t t = 0; t < n_tok; ++t) {
     for (size_t r = 0; r < n_rows; ++r) {
       const float* panel = panels + r / panel_rows * n_cols * panel_rows;
-      float sum = y[t * y_stride + r];
+      float sum = adds ? y[t * y_stride + r] : 0.0f;
       for (size_t c = 0; c < n_cols; ++c) sum += x[t * x_stride + c] * panel[c * panel_rows + r % panel_rows];
       y[t * y_stride + r] = sum;
     }
@@ -404,12 +404,12 @@ float add_row_i16(float y, const quant::PanelsI16& w, size_t r, const quant::Act
   }
   return y;
 }
-void matmul_i16(float* y, size_t y_stride, const quant::ActivationsI16& x, size_t first_col, size_t n_tok,
-                const quant::PanelsI16& w) noexcept {
+void matmul_i16(float* y, size_t y_stride, bool adds, const quant::ActivationsI16& x, size_t first_col,
+                size_t n_tok, const quant::PanelsI16& w) noexcept {
   for (size_t t = 0; t < n_tok; ++t) {
     for (size_t r = 0; r < w.shape.n_rows; ++r) {
       float& out = y[t * y_stride + r];
-      out = add_row_i16(out, w, r, x.tokens(t), first_col);
+      out = add_row_i16(adds ? out : 0.0f, w, r, x.tokens(t), first_col);
     }
   }
 }

@@ -5,7 +5,6 @@
 //   OMP_NUM_THREADS=1 bench_kernels --benchmark_filter='matmul|sgemm|peak'
 #include <benchmark/benchmark.h>
 
-#include <cstring>
 #include <limits>
 #include <random>
 #include <string>
@@ -111,8 +110,7 @@ void bench_matmul(benchmark::State& state, decltype(Kernels::matmul_panels) fn) 
   const std::vector<float> x = random_floats(shape.n_tok * shape.n_cols);
   std::vector<float> y(shape.n_tok * shape.n_rows);
   for (auto _ : state) {
-    std::memset(y.data(), 0, y.size() * sizeof(float));
-    fn(y.data(), shape.n_rows, x.data(), shape.n_cols, shape.n_tok, panels.data(), shape.n_rows,
+    fn(y.data(), shape.n_rows, false, x.data(), shape.n_cols, shape.n_tok, panels.data(), shape.n_rows,
        shape.n_cols);
     benchmark::ClobberMemory();
   }
@@ -142,14 +140,13 @@ void bench_f16_floats(benchmark::State& state, const Kernels& k) {
   std::vector<float> panels(block_rows * block_cols);
   std::vector<float> y(shape.n_tok * shape.n_rows);
   for (auto _ : state) {
-    std::memset(y.data(), 0, y.size() * sizeof(float));
     for_each_block(shape, [&](size_t r, size_t c) {
       for (size_t i = 0; i < block_rows; i += simd::panel_rows) {
         k.pack_panel_f16(panels.data() + i * block_cols, w.data() + (r + i) * shape.n_cols + c, shape.n_cols,
                          simd::panel_rows, block_cols);
       }
-      k.matmul_panels(y.data() + r, shape.n_rows, x.data() + c, shape.n_cols, shape.n_tok, panels.data(),
-                      block_rows, block_cols);
+      k.matmul_panels(y.data() + r, shape.n_rows, c != 0, x.data() + c, shape.n_cols, shape.n_tok,
+                      panels.data(), block_rows, block_cols);
     });
     benchmark::ClobberMemory();
   }
@@ -168,11 +165,11 @@ void bench_f16_int16(benchmark::State& state, const Kernels& k) {
   std::vector<std::uint16_t> scales(block.n_scales());
   std::vector<float> y(shape.n_tok * shape.n_rows);
   for (auto _ : state) {
-    std::memset(y.data(), 0, y.size() * sizeof(float));
     k.quantize_i16(rows, x.data(), shape.n_cols, shape.n_tok);
     for_each_block(shape, [&](size_t r, size_t c) {
       k.pack_i16_f16({block, codes.data(), scales.data()}, w.data() + r * shape.n_cols + c, shape.n_cols);
-      k.matmul_i16(y.data() + r, shape.n_rows, rows, c, shape.n_tok, {block, codes.data(), scales.data()});
+      k.matmul_i16(y.data() + r, shape.n_rows, c != 0, rows, c, shape.n_tok,
+                   {block, codes.data(), scales.data()});
     });
     benchmark::ClobberMemory();
   }

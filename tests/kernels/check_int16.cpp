@@ -269,15 +269,18 @@ double exact(const Case& c, const Operands& o, std::size_t t, std::size_t r, dou
   return sum;
 }
 
-void check_case(const Kernels& kernels, const Case& c, bool extremes, Random& random, Report& report) {
-  const Operands o(c, extremes, random);
+void check_sums(const Kernels& kernels, const Case& c, const Operands& o, bool adds, Random& random,
+                Report& report) {
   const std::size_t size = extent(c.n_tok, c.y_stride(), c.n_rows);
   Guarded<float> before(size);
   Guarded<float> y(size);
   Guarded<float> split(size);
-  for (std::size_t i = 0; i < size; ++i)
-    before[i] = y[i] = split[i] = i % c.y_stride() < c.n_rows ? random.number() : untouched;
-  kernels.matmul_i16(y.data(), c.y_stride(), o.x, c.first_col, c.n_tok, o.w);
+  for (std::size_t i = 0; i < size; ++i) {
+    const bool is_sum = adds && i % c.y_stride() < c.n_rows;
+    before[i] = is_sum ? random.number() : 0.0f;
+    y[i] = split[i] = is_sum ? before[i] : untouched;
+  }
+  kernels.matmul_i16(y.data(), c.y_stride(), adds, o.x, c.first_col, c.n_tok, o.w);
   report.expect(y.intact(), "wrote before y");
   for (std::size_t i = 0; i < size; ++i) {
     const std::size_t t = i / c.y_stride(), r = i % c.y_stride();
@@ -292,12 +295,17 @@ void check_case(const Kernels& kernels, const Case& c, bool extremes, Random& ra
   }
   for (std::size_t t = 0; t < c.n_tok; ++t) {  // token by token and panel by panel
     for (std::size_t r = 0; r < c.n_rows; r += panel_rows) {
-      kernels.matmul_i16(split.data() + t * c.y_stride() + r, c.y_stride(), o.x.tokens(t), c.first_col, 1,
-                         o.w.rows(r, std::min(panel_rows, c.n_rows - r)));
+      kernels.matmul_i16(split.data() + t * c.y_stride() + r, c.y_stride(), adds, o.x.tokens(t), c.first_col,
+                         1, o.w.rows(r, std::min(panel_rows, c.n_rows - r)));
     }
   }
   report.expect(same_bits(y.data(), split.data(), size),
                 "%zu rows, %zu columns, %zu tokens: a split has other bits", c.n_rows, c.n_cols, c.n_tok);
+}
+
+void check_case(const Kernels& kernels, const Case& c, bool extremes, Random& random, Report& report) {
+  const Operands o(c, extremes, random);
+  for (const bool adds : {false, true}) check_sums(kernels, c, o, adds, random, report);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ namespace {
 
 struct MatmulCase {
   std::size_t n_rows, n_tok, n_cols;
+  bool adds;
   std::size_t x_stride() const { return n_cols + n_rows % 3; }
   std::size_t y_stride() const { return n_rows + n_cols % 5; }
   std::size_t n_panels() const { return (n_rows + panel_rows - 1) / panel_rows; }
@@ -44,18 +45,21 @@ void check_case(const Kernels& kernels, const MatmulCase& m, Random& random, Rep
   fill(panels, random);
   fill(x, random, m.n_tok % 2 == 1);
   for (std::size_t i = 0; i < y.size(); ++i) {
-    before[i] = y[i] = again[i] = i % m.y_stride() < m.n_rows ? random.number() : untouched;
+    const bool is_sum = m.adds && i % m.y_stride() < m.n_rows;
+    before[i] = is_sum ? random.number() : 0.0f;
+    y[i] = again[i] = is_sum ? before[i] : untouched;
   }
-  kernels.matmul_panels(y.data(), m.y_stride(), x.data(), m.x_stride(), m.n_tok, panels.data(), m.n_rows,
-                        m.n_cols);
+  kernels.matmul_panels(y.data(), m.y_stride(), m.adds, x.data(), m.x_stride(), m.n_tok, panels.data(),
+                        m.n_rows, m.n_cols);
   report.expect(y.intact(), "wrote before y");
   compare_with_formula(m, y, before, x, panels, report);
 
   for (std::size_t t = 0; t < m.n_tok; ++t) {  // token by token and panel by panel
     for (std::size_t p = 0; p < m.n_panels(); ++p) {
       const std::size_t r = p * panel_rows;
-      kernels.matmul_panels(again.data() + t * m.y_stride() + r, m.y_stride(), x.data() + t * m.x_stride(),
-                            m.x_stride(), 1, panels.data() + p * m.n_cols * panel_rows,
+      kernels.matmul_panels(again.data() + t * m.y_stride() + r, m.y_stride(), m.adds,
+                            x.data() + t * m.x_stride(), m.x_stride(), 1,
+                            panels.data() + p * m.n_cols * panel_rows,
                             r + panel_rows <= m.n_rows ? panel_rows : m.n_rows - r, m.n_cols);
     }
   }
@@ -90,16 +94,17 @@ void check_pack_panel(Fn fn, Report& report) {
 
 void check_matmul_panels(const Kernels& kernels, Report& report) {
   Random random;
+  const auto check = [&](std::size_t n_rows, std::size_t n_tok, std::size_t n_cols) {
+    for (const bool adds : {false, true}) check_case(kernels, {n_rows, n_tok, n_cols, adds}, random, report);
+  };
   for (const std::size_t n_rows : Sizes{0, 1, 15, 16, 17, 32, 33, 47, 50}) {
     for (std::size_t n_tok = 0; n_tok <= 15; ++n_tok) {
-      for (const std::size_t n_cols : Sizes{0, 1, 2, 3, 7, 16, 33}) {
-        check_case(kernels, {n_rows, n_tok, n_cols}, random, report);
-      }
+      for (const std::size_t n_cols : Sizes{0, 1, 2, 3, 7, 16, 33}) check(n_rows, n_tok, n_cols);
     }
   }
-  check_case(kernels, {300, 29, 40}, random, report);
-  check_case(kernels, {70, 37, 530}, random, report);
-  check_case(kernels, {529, 3, 257}, random, report);
+  check(300, 29, 40);
+  check(70, 37, 530);
+  check(529, 3, 257);
 }
 
 void check_pack_panel_f32(const Kernels& kernels, Report& report) {
