@@ -1,9 +1,8 @@
 // The C surface: the processor, and what it can do at best.
-#include "lib/system/performance_cores.h"
-
 #include "lib/api/call.h"
 #include "lib/linear/blas.h"
 #include "lib/speed_limits.h"
+#include "lib/system/performance_cores.h"
 #include "simd/kernels.h"
 
 using namespace runnel;
