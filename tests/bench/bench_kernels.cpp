@@ -5,6 +5,7 @@
 //   OMP_NUM_THREADS=1 bench_kernels --benchmark_filter='matmul|sgemm|peak'
 #include <benchmark/benchmark.h>
 
+#include <cstring>
 #include <limits>
 #include <random>
 #include <string>
