@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "console.h"
+#include "errors.h"
 #include "names.h"
 
 namespace cli {
@@ -81,6 +82,54 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
 
 void on_command(CLI::App& command, Run& run, Run action) {
   command.callback([&run, action = std::move(action)] { run = action; });
+}
+
+// ---- arguments ----
+
+namespace {
+
+bool takes_value(const CLI::Option* option) { return option && option->get_items_expected_max() > 0; }
+
+// Whether the next argument is the value of this one: of "--seed", of "-n" and of "-qn".
+bool awaits_value(const CLI::App& command, const std::string& argument) {
+  if (argument.starts_with("--")) return takes_value(command.get_option_no_throw(argument));
+  for (std::size_t i = 1; argument.starts_with('-') && i < argument.size(); ++i) {
+    const CLI::Option* option = command.get_option_no_throw(std::string("-") + argument[i]);
+    if (!option) return false;
+    if (takes_value(option)) return i + 1 == argument.size();
+  }
+  return false;
+}
+
+// Of "--option=" alone. A flag has no value that could be empty.
+bool has_empty_value(const CLI::App& command, const std::string& argument) {
+  if (!argument.starts_with("--") || !argument.ends_with('=')) return false;
+  const CLI::Option* option = command.get_option_no_throw(argument.substr(0, argument.size() - 1));
+  if (option && !takes_value(option)) throw UsageError(argument + " ends without a value");
+  return option != nullptr;
+}
+
+// Makes "--option" and "" of "--option=", wherever that is no value itself.
+void split_empty_values(const CLI::App& app, std::vector<std::string>& arguments) {
+  const CLI::App* command = &app;
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    for (const CLI::App* one : app.get_subcommands({}))
+      if (command == &app && one->get_name() == arguments[i]) command = one;
+    if (has_empty_value(*command, arguments[i])) {
+      arguments[i].pop_back();
+      arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, "");
+    }
+    if (awaits_value(*command, arguments[i])) ++i;
+  }
+}
+
+}  // namespace
+
+void parse(CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  split_empty_values(app, arguments);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  app.parse(std::move(arguments));
 }
 
 // ---- what a value must be ----

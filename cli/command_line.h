@@ -29,6 +29,10 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
 // What a command does, once all is parsed; it returns the exit code.
 using Run = std::function<int()>;
 
+// Parses what the program was started with. "--option=" has the option's value empty: CLI11 would take the
+// next argument for it.
+void parse(CLI::App& app, int argc, char** argv);
+
 // Parsing sets `run` to `action` when the command is on the command line.
 void on_command(CLI::App& command, Run& run, Run action);
 

@@ -116,7 +116,7 @@ int run(int argc, char** argv) {
   cli::add_synth(app, command);
 
   try {
-    app.parse(argc, argv);
+    cli::parse(app, argc, argv);
     if (command) return command();
     cli::write_out(app.help());
     return cli::exit_ok;

@@ -159,6 +159,33 @@ class BadFlags(e2e.TestCase):
         ):
             self.fail_cleanly(*arguments, stdin=b"Hello\n", code=2, naming="empty")
 
+    def test_an_equals_sign_with_nothing_behind_it(self):
+        """What follows is an argument of its own: here a model, which would be written over."""
+        model = self.write("model.gguf", e2e.DEMO.read_bytes())
+        for *arguments, option in (
+            ("logits", "--tokens", "1", "--out"),
+            ("chat", "--transcript"),
+            ("chat", "--session"),
+            ("perplexity", "-p", "x", "--compare", "--svg"),
+            ("inspect", "-p", "Hello there", "--svg"),
+        ):
+            naming = f"{option}: expected a name, got an empty one"
+            self.fail_cleanly(*arguments, f"{option}=", model, stdin=b"Hello\n", code=2, naming=naming)
+        self.assertEqual(os.listdir(self.folder), ["model.gguf"])
+        self.assertEqual(model.read_bytes(), e2e.DEMO.read_bytes())
+        missing = self.folder / "missing.gguf"
+        for arguments in (("chat", "--system="), ("generate", "-p", "x", "--stop="), ("generate", "--prompt=")):
+            self.fail_cleanly(*arguments, missing, stdin=b"Hello\n", code=1, naming="missing.gguf")
+        self.fail_cleanly("generate", "-p", "x", "--int8=", code=2, naming="--int8= ends without a value")
+        self.fail_cleanly("info", "--json=", code=2, naming="--json= ends without a value")
+
+    def test_what_only_looks_like_an_option_without_a_value(self):
+        for option in (("-q", "-p"), ("-qp",), ("--quiet", "--prompt")):
+            result = self.succeed("generate", *option, "--file=", "-n", 1)
+            self.assertTrue(result.out.startswith(b"--file="), result)
+        self.assertTrue(self.succeed("generate", "-q", "--prompt=--file=", "-n", 1).out.startswith(b"--file="))
+        self.fail_cleanly("info", "--", "--isa=", code=1, naming="--isa=: ")
+
     def test_figures_that_make_no_sense(self):
         self.bad("inspect", "-p", "Hello there", "--sinks", 0, naming="--sinks")
         self.bad("inspect", "-p", "Hi", "--sinks", 100, naming="sinks (100)")
