@@ -197,11 +197,11 @@ Result<void> Chat::ask(std::string_view text, std::string_view answer) {
   exchanges_.push_back({start, start + static_cast<std::int64_t>(part.n_lead), -1, answer_});
   try {
     if (Result<void> heard = hear(part.tokens, answered.size(), text, answer); !heard) {
-      RUNNEL_TRY(drop_last());
+      RUNNEL_TRY(drop_unread());
       return heard;
     }
   } catch (...) {  // no memory
-    RUNNEL_TRY(drop_last());
+    RUNNEL_TRY(drop_unread());
     throw;
   }
   return {};
@@ -299,6 +299,12 @@ Result<void> Chat::drop_last() {
   answer_ = last.before;
   if (answer_ != Answer::none && last.start > session_->held_from()) return go_back(last.start);
   return back_to_opening();
+}
+
+// The last exchange was not read to its end, perhaps by a stop: one more must not cost those before it.
+Result<void> Chat::drop_unread() {
+  const Session::Unstopped unstopped(*session_);
+  return drop_last();
 }
 
 // The new prefix, and behind it the whole exchanges that are still seen and fit.

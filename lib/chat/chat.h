@@ -81,6 +81,7 @@ class Chat {
   Result<void> forget_all();
   Result<void> back_to_opening();
   Result<void> drop_last();
+  Result<void> drop_unread();
   Result<void> open_with(std::string system);
   Result<void> begin_alone();
   Result<runnel_finish> answer(std::int64_t n_tokens, runnel_text_fn on_text, void* user);

@@ -217,8 +217,8 @@ void Session::tell_progress(double fraction) {
 
 bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
                          void* user) {
-  const bool is_one = tokens.size() == 1;  // read whole, whatever comes
-  if (!forward_.run(team_, cache_, tokens, is_one ? nullptr : &stop_)) {
+  const bool is_read_whole = tokens.size() == 1 || !heeds_stops_;  // whatever comes
+  if (!forward_.run(team_, cache_, tokens, is_read_whole ? nullptr : &stop_)) {
     cache_.give_up(static_cast<std::int64_t>(tokens.size()));
     return false;
   }

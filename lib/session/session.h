@@ -51,7 +51,18 @@ class Session {
   // a whole, one from before does not.
   void begin_call() { stop_.store(false, std::memory_order_relaxed); }
   void stop() { stop_.store(true, std::memory_order_relaxed); }
-  bool is_stopping() const { return stop_.load(std::memory_order_relaxed); }
+  bool is_stopping() const { return heeds_stops_ && stop_.load(std::memory_order_relaxed); }
+  // As long as it lives no stop ends the work.
+  class Unstopped {
+   public:
+    explicit Unstopped(Session& session) : session_(session) { session_.heeds_stops_ = false; }
+    ~Unstopped() { session_.heeds_stops_ = true; }
+    Unstopped(const Unstopped&) = delete;
+    Unstopped& operator=(const Unstopped&) = delete;
+
+   private:
+    Session& session_;
+  };
 
   // See runnel_session_feed and runnel_session_generate.
   Result<void> feed(std::span<const Token> tokens, runnel_logits_fn on_logits, void* user);
@@ -189,6 +200,7 @@ class Session {
     void* user = nullptr;
   } progress_;
   std::atomic<bool> stop_{false};
+  bool heeds_stops_ = true;
 };
 
 }  // namespace runnel

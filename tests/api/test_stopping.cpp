@@ -289,6 +289,40 @@ TEST_F(Stopping, what_is_read_again_is_told_of) {
   expect_refusals();
 }
 
+// Stops a session at every row from a position on.
+struct ImpatientStopper {
+  runnel_session* session;
+  std::int64_t from;
+  bool has_begun = false;
+
+  static void row(void* self, runnel_site, std::int32_t, std::int64_t position, const float*, std::size_t) {
+    auto* stopper = static_cast<ImpatientStopper*>(self);
+    stopper->has_begun |= position >= stopper->from;
+    if (stopper->has_begun) runnel_session_stop(stopper->session);
+  }
+};
+
+// All that is seen has to be read again for that.
+TEST_F(Stopping, a_message_that_is_stopped_again_and_again_is_taken_back) {
+  const Folder folder;
+  write_bytes(folder.file("model"), demo_with_native_window(16));
+  const auto windowed = open_model(folder.file("model"));
+  const auto session = open_session(windowed.get(), {{"batch", "8"}, {"window", "300"}, {"threads", "1"}});
+  const auto chat = open_chat(session.get());
+  require(runnel_chat_say(chat.get(), "Hello!", 6, 8, nullptr, nullptr, nullptr));
+  const auto before = visible(session.get());
+  ImpatientStopper stopper{session.get(), position(session) + 60};
+  require(runnel_session_observe(session.get(), ImpatientStopper::row, nullptr, &stopper));
+  const std::string message(200, '?');
+  EXPECT_EQ(runnel_chat_say(chat.get(), message.data(), message.size(), 4, nullptr, nullptr, nullptr),
+            RUNNEL_STOPPED);
+  require(runnel_session_observe(session.get(), nullptr, nullptr, nullptr));
+  EXPECT_GT(runnel_session_stat(session.get(), RUNNEL_STAT_REREAD_TOKENS), 8);  // a batch
+  EXPECT_EQ(visible(session.get()), before);
+  EXPECT_STREQ(runnel_chat_message(chat.get(), 1, nullptr, nullptr), "Hello!");
+  require(runnel_chat_again(chat.get(), 4, nullptr, nullptr, nullptr));
+}
+
 // A message and a text that is pinned are read, too; a stop at the end of a message comes before its answer.
 TEST_F(Stopping, a_chat_tells_of_its_reading) {
   const auto session = open_session(model.get(), {{"batch", "8"}, {"window", "300"}});

@@ -306,7 +306,8 @@ RUNNEL_API runnel_status runnel_session_on_progress(runnel_session* session, run
 
 /* Ends the running call of the session or its chat after the token at hand or, in a batch of several, after a
  * layer: that batch counts as not read. While it reads it returns RUNNEL_STOPPED, while it generates it
- * finishes with RUNNEL_FINISH_STOPPED. (Not while a model with learned positions reads its window again.)
+ * finishes with RUNNEL_FINISH_STOPPED. (Not while a model with learned positions reads its window again, nor
+ * while a chat takes back a message that was not read to its end: what is seen may be read again for that.)
  * Safe from any thread and from signal handlers; without effect when nothing runs. */
 RUNNEL_API void runnel_session_stop(runnel_session* session);
 
