@@ -296,6 +296,8 @@ int run_chat(ChatOptions options) {
   refuse_same_file(files.transcript_path, files.session_path, "session");
   refuse_standard_output(files.transcript_path);
   refuse_standard_output(files.session_path);
+  for (const std::string& written : {files.transcript_path, files.session_path, std::string("/dev/stdout")})
+    refuse_standard_input(written);
   options.conversation.show_status = error_is_terminal() && !options.quiet;
   Conversation chat(options.conversation, config.get());
   const bool for_ever = options.conversation.for_ever;

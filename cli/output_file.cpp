@@ -23,13 +23,16 @@ namespace fs = std::filesystem;
 constexpr mode_t default_mode = 0666;  // less the process's umask
 constexpr mode_t permission_bits = 0777;
 
-// As /dev/stdout does, wherever the shell leads it.
-bool is_standard_output(const std::string& path) {
+// Whether the path leads to what is open there.
+bool is_open_as(int file, const std::string& path) {
   struct stat named {};
-  struct stat standard {};
-  return stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
-         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
+  struct stat opened {};
+  return stat(path.c_str(), &named) == 0 && fstat(file, &opened) == 0 && named.st_dev == opened.st_dev &&
+         named.st_ino == opened.st_ino;
 }
+
+// As /dev/stdout does, wherever the shell leads it.
+bool is_standard_output(const std::string& path) { return is_open_as(STDOUT_FILENO, path); }
 
 // Interrupted where a signal that is only noted ended the wait for a pipe's reader, and ReaderGone where that
 // of standard output has gone.
@@ -164,6 +167,12 @@ void refuse_standard_output(const std::string& path) {
   std::error_code none_yet;
   if (is_standard_output(path) && !fs::is_character_file(path, none_yet))
     throw UsageError(path + ": is where the answers go; name another file");
+}
+
+void refuse_standard_input(const std::string& path) {
+  std::error_code none_yet;
+  if (is_open_as(STDIN_FILENO, path) && fs::is_regular_file(path, none_yet))
+    throw UsageError(path + ": is where the messages come from; name another file");
 }
 
 }  // namespace cli

@@ -48,4 +48,7 @@ void refuse_same_file(const std::string& written, const std::string& other, cons
 // UsageError where it is the file or pipe that standard output goes to, as /dev/stdout is.
 void refuse_standard_output(const std::string& path);
 
+// UsageError where it is the file that standard input comes from: reading what is written would have no end.
+void refuse_standard_input(const std::string& path);
+
 }  // namespace cli

@@ -93,6 +93,16 @@ class OutputFiles(e2e.TestCase):
         command = [e2e.RUNNEL, "chat", "--transcript", "/dev/null"]
         subprocess.run(command, input=b"Hello!\n", check=True, stdout=subprocess.DEVNULL)
 
+    def test_a_chat_does_not_read_what_it_writes(self):
+        script = 'exec "$0" chat -n 2 $2 < "$1" >> "${3:-/dev/null}"'
+        for arguments in (("--transcript questions",), ("--session questions",), ("", "questions")):
+            questions = self.write("questions", b"Hello!\n" * 3)
+            command = ["sh", "-c", script, e2e.RUNNEL, questions, *arguments]
+            chat = subprocess.run(command, cwd=self.folder, stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(chat.returncode, 2, chat)
+            self.assertIn(b": is where the messages come from; name another file", chat.stderr)
+            self.assertEqual(questions.read_bytes(), b"Hello!\n" * 3)
+
     def test_a_link_stays(self):
         model, target = self.model(), self.write("target", b"old")
         link = self.folder / "link"
