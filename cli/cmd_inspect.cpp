@@ -276,11 +276,11 @@ void write_pictures(const Result& r, const std::string& folder) {
 
 int run_inspect(const InspectOptions& options) {
   const Result result = inspect(options);
-  if (options.json)
-    write_json(to_json(result));
-  else
-    write_text(result);
-  if (!options.svg_folder.empty()) write_pictures(result, options.svg_folder);
+  const auto figures = [&] { options.json ? write_json(to_json(result)) : write_text(result); };
+  const auto pictures = [&] {
+    if (!options.svg_folder.empty()) write_pictures(result, options.svg_folder);
+  };
+  write_figures_and_pictures(figures, pictures);
   return exit_ok;
 }
 

@@ -204,16 +204,18 @@ int run_comparison(const PerplexityOptions& options, const runnel_model* model,
   if (options.every > 0) plan.every = options.every;
   if (options.n_buckets > 0) plan.n_buckets = options.n_buckets;
   const Comparison comparison(model, options.settings, text, plan);
-  if (options.json) {
+  const auto figures = [&] {
+    if (!options.json) return write_out(comparison.text());
     Json out = {{"model", options.model}, {"mode", "compare"}};
     comparison.report(out);
     write_json(out);
-  } else {
-    write_out(comparison.text());
-  }
-  if (!options.svg.empty())
-    write_file(options.svg,
-               to_svg(comparison.picture(std::filesystem::path(options.model).filename().string())));
+  };
+  const auto pictures = [&] {
+    if (options.svg.empty()) return;
+    const std::string name = std::filesystem::path(options.model).filename().string();
+    write_file(options.svg, to_svg(comparison.picture(name)));
+  };
+  write_figures_and_pictures(figures, pictures);
   return exit_ok;
 }
 

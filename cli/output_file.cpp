@@ -146,6 +146,16 @@ void write_file(const std::string& path, std::string_view content) {
   if (interrupted()) throw Interrupted{};
 }
 
+void write_figures_and_pictures(const std::function<void()>& figures, const std::function<void()>& pictures) {
+  try {
+    figures();
+  } catch (const ReaderGone&) {
+    pictures();
+    throw;
+  }
+  pictures();
+}
+
 std::int64_t file_bytes(const std::string& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);

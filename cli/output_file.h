@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -38,6 +39,10 @@ void expect_writable(const std::string& path);
 // Writes all of it, and notes that on standard error. A signal that comes meanwhile is heeded after that, by
 // Interrupted.
 void write_file(const std::string& path, std::string_view content);
+
+// Figures go to standard output; the pictures of them, which come after, to files of their own: also where
+// the reader of standard output has gone.
+void write_figures_and_pictures(const std::function<void()>& figures, const std::function<void()>& pictures);
 
 // Of a file, written or read; 0 where it cannot be told.
 std::int64_t file_bytes(const std::string& path);

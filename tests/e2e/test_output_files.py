@@ -186,6 +186,18 @@ class OutputFiles(e2e.TestCase):
         self.assertEqual(result.code, 1, result)
         self.assertIn(b"attention on the sink", result.out)
 
+    def test_a_reader_that_has_gone_does_not_keep_pictures_from_being_written(self):
+        picture, folder = self.folder / "lines.svg", self.folder / "pictures"
+        for arguments, written in (
+            ((*self.compare, "--svg", picture), picture),
+            (("inspect", e2e.DEMO, "-p", "Hello there", "--json", "--svg", folder), folder / "int8-error.svg"),
+        ):
+            with e2e.start(*arguments, stdin=subprocess.DEVNULL) as process:
+                process.stdout.close()
+                self.assertIn(b"wrote ", process.stderr.read())
+                self.assertEqual(process.wait(timeout=e2e.TIMEOUT_S), 0)
+            self.assertTrue(written.read_text().endswith("</svg>\n"))
+
     def test_places_for_pictures_are_tried_before_the_work(self):
         file, folder = self.write("file", b"a file"), self.folder / "folder"
         for path, why in ((self.folder / "no" / "picture.svg", "No such file"), (self.folder, "Is a directory")):
