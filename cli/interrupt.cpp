@@ -52,12 +52,14 @@ void stop_session() {
 // Ends what Ctrl-S holds back, which whatever is written would wait for: so does a terminal that is told to
 // have no Ctrl-S.
 void release_output() {
-  termios modes{};
-  if (!owns_terminal() || tcgetattr(STDIN_FILENO, &modes) != 0) return;
-  termios released = modes;
-  released.c_iflag &= ~static_cast<tcflag_t>(IXON);
-  tcsetattr(STDIN_FILENO, TCSANOW, &released);
-  tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+  for (const int file : {STDERR_FILENO, STDOUT_FILENO}) {
+    termios modes{};
+    if (!owns_terminal(file) || tcgetattr(file, &modes) != 0) continue;
+    termios released = modes;
+    released.c_iflag &= ~static_cast<tcflag_t>(IXON);
+    tcsetattr(file, TCSANOW, &released);
+    tcsetattr(file, TCSANOW, &modes);
+  }
 }
 
 // Leaves the terminal as it was. In the background it is another's, and setting modes would stop the program.
@@ -67,7 +69,7 @@ void leave_terminal() {
   }
   release_output();
   const termios* modes = last_modes.load();
-  if (modes && owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, modes);
+  if (modes && owns_terminal(STDIN_FILENO)) tcsetattr(STDIN_FILENO, TCSANOW, modes);
   for (const int file : {STDERR_FILENO, STDOUT_FILENO}) {
     const char* text = last_words[file].load();
     if (!text) continue;
@@ -172,12 +174,12 @@ bool change_modes(const termios& modes, const termios& last) {
 void set_last_modes(const termios* modes) { last_modes.store(modes); }
 
 void give_back_modes(const termios& modes) {
-  if (owns_terminal()) tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+  if (owns_terminal(STDIN_FILENO)) tcsetattr(STDIN_FILENO, TCSANOW, &modes);
   last_modes.store(nullptr);
 }
 
-bool owns_terminal() {
-  const pid_t owner = tcgetpgrp(STDIN_FILENO);
+bool owns_terminal(int file) {
+  const pid_t owner = tcgetpgrp(file);
   return owner < 0 || owner == getpgrp();
 }
 

@@ -53,9 +53,9 @@ void set_last_modes(const termios* modes);
 // In the background the terminal is another's, and keeps its modes.
 void give_back_modes(const termios& modes);
 
-// Whether the terminal that is standard input is this program's: it runs in the foreground, or nobody tells
-// foreground and background apart on that terminal. Also for signal handlers.
-bool owns_terminal();
+// Whether a file that is a terminal is this program's: it runs in the foreground, or nobody tells foreground
+// and background apart on that terminal. Also for signal handlers.
+bool owns_terminal(int file);
 
 // Each for as long as the object lives; of several the one that was made last counts.
 enum class OnInterrupt { end, stop_session, only_stop_session, note };

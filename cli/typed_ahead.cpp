@@ -60,7 +60,7 @@ TypedAhead::~TypedAhead() {
 
 void TypedAhead::take_in() {
   for (;;) {
-    const bool ours = owns_terminal();
+    const bool ours = owns_terminal(STDIN_FILENO);
     if (ours) take_over();
     // In the background reading is an error: the terminal is not looked at.
     pollfd files[] = {{wake_, POLLIN, 0}, {ours ? input_file() : -1, POLLIN, 0}};

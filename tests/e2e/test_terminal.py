@@ -179,6 +179,20 @@ class TerminalInterrupt(e2e.TestCase):
         self.assertEqual(terminal.exit_code(), -signal.SIGTERM)
         self.assertTrue(terminal.seen.endswith(b"\r\x1b[K"), terminal.seen)
 
+    def test_a_signal_ends_a_bar_that_ctrl_s_holds_back(self):
+        """Also where standard input is no terminal."""
+        text = self.long_text()
+        for script in ('exec "$0" "$@" -f text', 'exec "$0" "$@" < text'):
+            shell = ("sh", "-c", f"cd {text.parent}; {script}", e2e.RUNNEL)
+            terminal = Terminal(self.folder, "perplexity", "-t", "1", program=shell)
+            self.addCleanup(terminal.close)
+            terminal.expect(" %  ")
+            terminal.type(CTRL_S)
+            time.sleep(0.5)
+            os.kill(terminal.pid, signal.SIGTERM)
+            self.assertEqual(terminal.exit_code(), -signal.SIGTERM)
+            self.assertTrue(terminal.seen.endswith(b"\r\x1b[K"), terminal.seen)
+
     def test_no_bar_where_it_cannot_be_erased(self):
         terminal = Terminal(self.folder, "bench", str(e2e.DEMO), "--repeat", "60", "-n", "0", "-t", "1", term="dumb")
         self.addCleanup(terminal.close)
