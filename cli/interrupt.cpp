@@ -108,10 +108,12 @@ void on_interrupt(int) {
 
 void on_end(int number) {
   if (may_end.load()) return end_by(number);
+  const int error_before = errno;
   end_signal.store(number);
   release_output();
   end_wait();
   stop_session();
+  errno = error_before;
 }
 
 // Unless the signal is ignored.
