@@ -77,8 +77,8 @@ Result inspect(const InspectOptions& options) {
   Result result{open_model(path, config.get()), {}, nullptr, 0, 0, {}, {}};
   const runnel_model* model = result.model.get();
   result.tokens = tokenize(model, text, RUNNEL_ADD_BOS | RUNNEL_PARSE_SPECIAL);
-  if (result.tokens.size() > static_cast<std::size_t>(options.max_tokens))
-    result.tokens.resize(static_cast<std::size_t>(options.max_tokens));
+  const std::size_t n_text = result.tokens.size();
+  result.tokens.resize(std::min(n_text, static_cast<std::size_t>(options.max_tokens)));
   const std::int64_t n_sinks = n_sinks_of(config.get());
   if (!options.settings.given("window")) {  // nothing leaves it, but where there are fewer learned positions
     const auto n_tokens = static_cast<std::int64_t>(result.tokens.size());
@@ -87,7 +87,7 @@ Result inspect(const InspectOptions& options) {
   }
   if (n_sinks < 1) throw UsageError("--sinks: expected 1 or more, whose attention is to be shown, got 0");
   if (result.tokens.size() <= static_cast<std::size_t>(n_sinks)) {
-    throw Failure("the text has " + counted(static_cast<std::int64_t>(result.tokens.size()), "token") +
+    throw Failure(length_text(result.tokens.size(), result.tokens.size() < n_text) +
                   "; expected more than the sinks (" + std::to_string(n_sinks) + ")");
   }
   if (!options.svg_folder.empty()) make_folder(options.svg_folder);

@@ -48,8 +48,6 @@ the base, which runs as its file has it and with an f32 cache.
 Ctrl-C ends a pass, in chunks or --stream, and what was scored until then is told. Of a comparison that is
 not complete nothing is told: its lines would not be of the same tokens.)";
 
-constexpr std::int64_t default_compared = 8192;  // tokens: recomputing is slow
-
 struct PerplexityOptions {
   std::string model;
   TextOptions text;
@@ -95,8 +93,8 @@ std::vector<std::int32_t> text_tokens(const PerplexityOptions& options, const st
   if (options.max_tokens > 0) tokens.resize(std::min(n_text, static_cast<std::size_t>(options.max_tokens)));
   const std::size_t n_needed = options.is_stream() ? 2 : n_chunk;
   if (tokens.size() < n_needed) {
-    throw Failure("the text has " + counted(static_cast<std::int64_t>(tokens.size()), "token") +
-                  "; at least " + std::to_string(n_needed) + " are needed" +
+    throw Failure(length_text(tokens.size(), tokens.size() < n_text) + "; at least " +
+                  std::to_string(n_needed) + " are needed" +
                   (options.is_stream() ? "" : " for one chunk (-c)"));
   }
   if (options.is_stream()) return tokens;

@@ -56,6 +56,11 @@ std::string TextOptions::read_prompt() const {
   return prompt;
 }
 
+std::string length_text(std::size_t n_tokens, bool is_cut) {
+  const std::string length = counted(static_cast<std::int64_t>(n_tokens), "token");
+  return is_cut ? "--max-tokens leaves " + length + " of the text" : "the text has " + length;
+}
+
 void TokenOptions::add_to(CLI::App& command) {
   add_flag(command, "--no-bos", no_bos, "do not begin with the model's BOS token");
   add_flag(command, "--no-parse-special", no_parse_special,

@@ -30,6 +30,9 @@ struct TextOptions {
   CLI::Option* file_option_ = nullptr;
 };
 
+// For an error, "the text has 12 tokens", or what --max-tokens has left of it.
+std::string length_text(std::size_t n_tokens, bool is_cut);
+
 // How a text becomes tokens: --no-bos and --no-parse-special.
 struct TokenOptions {
   bool no_bos = false;

@@ -39,10 +39,11 @@ Comparison::Comparison(const runnel_model* model, const SettingOptions& settings
   sinks_ = runnel_session_stat(own.get(), RUNNEL_STAT_PREFIX);
   cache_size_ = runnel_session_stat(own.get(), RUNNEL_STAT_CACHE_SIZE);
   if (text.n() < cache_size_ + plan.every)
-    throw Failure("the text has " + counted(text.n(), "token") + "; to compare, it must have " +
-                  with_commas(cache_size_ + plan.every) + " or more, for " + with_commas(cache_size_) +
-                  " fill sinks and window and --every is " + with_commas(plan.every) +
-                  ": give a longer one, a larger --tokens, or a smaller --window or --every");
+    throw Failure("the stream has " + counted(text.n(), "token") +
+                  " (--tokens; without it the text once, and " + with_commas(default_compared) +
+                  " of it at most); to compare, it must have " + with_commas(cache_size_ + plan.every) +
+                  " or more, for " + with_commas(cache_size_) + " fill sinks and window and --every is " +
+                  with_commas(plan.every) + ": give a larger --tokens, or a smaller --window or --every");
   std::set<std::int64_t> sinks(std::begin(compared_sinks), std::end(compared_sinks));
   sinks.insert(sinks_);
   for (const std::int64_t s : sinks)

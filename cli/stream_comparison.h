@@ -21,6 +21,8 @@
 
 namespace cli {
 
+constexpr std::int64_t default_compared = 8192;  // tokens, of a longer text: recomputing is slow
+
 struct ComparisonPlan {
   std::int64_t every = 8;       // the recomputed windows, and so the scored tokens, are this far apart
   std::int64_t n_buckets = 20;  // points of a line in the picture

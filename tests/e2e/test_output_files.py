@@ -205,7 +205,7 @@ class OutputFiles(e2e.TestCase):
         (folder / "massive-activations.svg").mkdir(parents=True)
         for path, why in ((file, "cannot make the folder"), (folder, "cannot write: Is a directory")):
             self.fail_cleanly("inspect", e2e.DEMO, "-p", "Hello there", "--svg", path, code=1, naming=why)
-        self.fail_cleanly(*self.compare, "--tokens", 2, "--svg", file, code=1, naming="the text has 2 tokens")
+        self.fail_cleanly(*self.compare, "--tokens", 2, "--svg", file, code=1, naming="the stream has 2 tokens (--tokens; ")
         self.assertEqual(file.read_bytes(), b"a file")
         self.assertEqual(sorted(os.listdir(self.folder)), ["file", "folder"])
 

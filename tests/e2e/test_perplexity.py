@@ -118,6 +118,15 @@ class Perplexity(e2e.TestCase):
         nll = {line["name"]: line["nll"] for line in full["lines"]}
         self.assertLess(max(nll.values()) - min(nll.values()), 1e-4, nll)
 
+    def test_what_leaves_too_few_tokens_is_named(self):
+        text = ("-f", self.write("text", STORY * 20))
+        cut, few = ("--max-tokens", 5), "--max-tokens leaves 5 tokens of the text; "
+        self.fail_cleanly("perplexity", *text, *cut, code=1, naming=few)
+        self.fail_cleanly("inspect", *text, *cut, "--sinks", 6, code=1, naming=few)
+        self.fail_cleanly("perplexity", *text, "-c", 1 << 20, code=1, naming="the text has ")
+        stream = "the stream has 8,192 tokens (--tokens; without it the text once, and 8,192 of it at most); "
+        self.fail_cleanly("perplexity", *text, "--compare", "--window", 16000, code=1, naming=stream)
+
     def test_options_of_the_stream_that_do_not_fit(self):
         path = self.write("text", STORY)
         for arguments, naming in (
