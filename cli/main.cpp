@@ -56,12 +56,14 @@ std::string meant(const std::string& word, const std::vector<std::string>& names
   return name.empty() ? "" : "; did you mean " + name + "?";
 }
 
-// The first argument that nothing takes: CLI11 lists them all, last first and values among them.
+// The first argument that nothing takes: one before the command, else one of those behind it. CLI11 lists
+// them with the values among them.
 std::string unexpected(const CLI::App& app) {
-  const std::vector<std::string> arguments = app.remaining(true);
+  const bool has_command = !app.get_subcommands().empty();
+  const bool comes_before = app.remaining_size() > 0;
+  const std::vector<std::string> arguments = app.remaining(!comes_before);
   const auto option = std::find_if(arguments.begin(), arguments.end(),
                                    [](const std::string& a) { return a.rfind('-', 0) == 0; });
-  const bool has_command = !app.get_subcommands().empty();
   if (!has_command) {
     for (const std::string& word : arguments)
       if (const std::string hint = meant(word, command_names(app)); !hint.empty())
@@ -69,8 +71,7 @@ std::string unexpected(const CLI::App& app) {
   }
   if (option != arguments.end()) {
     const std::string name = option->substr(0, option->find('='));
-    const bool comes_before = has_command && app.remaining_size() > 0;
-    if (comes_before) return "there is no option " + name + " before the command";
+    if (has_command && comes_before) return "there is no option " + name + " before the command";
     return "there is no option " + name +
            meant(name, option_names(has_command ? *app.get_subcommands()[0] : app));
   }

@@ -99,6 +99,7 @@ class ExitCodes(e2e.TestCase):
         self.fail_cleanly("abacus", code=2, naming="no command abacus")
         self.fail_cleanly("--json", "info", code=2, naming="no option --json before the command")
         self.fail_cleanly("info", e2e.DEMO, "second", code=2, naming='argument "second"')
+        self.fail_cleanly("word", "chat", "--tmep", "1", code=2, naming='nothing takes the argument "word"')
 
     def test_what_was_meant_is_told(self):
         for wrong, right in (("chta", "chat"), ("tokenise", "tokenize"), ("--info", "info"), ("benchh", "bench")):
