@@ -1,6 +1,8 @@
 #include "conversation.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -58,14 +60,17 @@ bool is_empty_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, unknown) && std::filesystem::file_size(path, unknown) == 0;
 }
 
-// A file that is there, holds something and does not begin as a session does: it would be lost.
-bool holds_something_else(const std::string& path) {
+// A file that is there, holds something and does not begin as a session does would be lost.
+void refuse_other_content(const std::string& path) {
   std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown)) return false;  // saving tells what is wrong with it
-  if (is_empty_file(path)) return false;
+  if (!std::filesystem::is_regular_file(path, unknown)) return;  // saving tells what is wrong with it
+  if (is_empty_file(path)) return;
   std::string begin(session_magic.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  return begin != session_magic;
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (!file.is_open() || file.bad())
+    throw Failure(path + ": cannot tell whether this is a session file of runnel: " + std::strerror(errno));
+  if (begin != session_magic) throw Failure(path + ": this is no session file of runnel; name another file");
 }
 
 }  // namespace
@@ -217,7 +222,7 @@ void Conversation::save(const std::string& path) {
   if (to.empty()) throw Failure("name the file to save to, as in /save evening.session");
   refuse_same_file(to, options_.model_path, "model");
   refuse_same_file(to, options_.transcript_path, "transcript");
-  if (holds_something_else(to)) throw Failure(to + ": this is no session file of runnel; name another file");
+  refuse_other_content(to);
   check(runnel_chat_save(chat_.get(), to.c_str()));
 }
 

@@ -831,6 +831,16 @@ class TerminalChat(e2e.TestCase):
             self.assertTrue(path.read_bytes().startswith(b"runnelS"))
         self.leave(terminal)
 
+    @unittest.skipIf(os.geteuid() == 0, "root reads every file")
+    def test_a_session_is_saved_over_no_file_that_cannot_be_read(self):
+        other = self.write("other", b"runnelS")
+        other.chmod(0)
+        terminal = self.start()
+        terminal.type(f"/save {other}\n")
+        terminal.expect(f"{other}: cannot tell whether this is a session file of runnel: Permission denied")
+        terminal.expect(PROMPT)
+        self.leave(terminal)
+
     def test_a_session_is_kept_over_no_other_file(self):
         kept = self.folder / "kept.session"
         terminal = self.start("--session", str(kept))
