@@ -258,18 +258,22 @@ CLI::Option* add_counts(CLI::App& command, const std::string& names, std::vector
 }
 
 CLI::Option* add_value(CLI::App& command, const std::string& names, Store store, const std::string& help) {
-  const auto store_last = [store = std::move(store)](const std::vector<std::string>& given) {
-    store(given.back());
+  // Its first: behind a lone "{}", which it takes for an empty list, CLI11 puts "%%" from version 2.3 on.
+  const auto store_it = [store = std::move(store)](const std::vector<std::string>& given) {
+    store(given.front());
     return true;
   };
-  return command.add_option(names, store_last, help)->type_name("VALUE")->expected(1);
+  return command.add_option(names, store_it, help)->type_name("VALUE")->expected(1);
 }
 
 CLI::Option* add_pieces(CLI::App& command, const std::string& names, char separator, Store store,
                         const std::string& help) {
-  const auto store_all = [store = std::move(store), separator](const std::vector<std::string>& given) {
+  // As they were given, not as CLI11 makes a list of them (see add_value).
+  const auto store_all = [&command, names, store = std::move(store),
+                          separator](const std::vector<std::string>&) {
     std::string all;
-    for (const std::string& piece : given) all += (all.empty() ? "" : std::string(1, separator)) + piece;
+    for (const std::string& piece : command.get_option(names)->results())
+      all += (all.empty() ? "" : std::string(1, separator)) + piece;
     store(all);
     return true;
   };

@@ -73,7 +73,7 @@ CLI::Option* add_counts(CLI::App& command, const std::string& names, std::vector
 // Options whose value is handed on as text.
 using Store = std::function<void(const std::string&)>;
 CLI::Option* add_value(CLI::App& command, const std::string& names, Store store, const std::string& help);
-// A list that may be given piece by piece; the separator joins them.
+// A list that may be given piece by piece, under one name; the separator joins them.
 CLI::Option* add_pieces(CLI::App& command, const std::string& names, char separator, Store store,
                         const std::string& help);
 // --name is --name=true.
