@@ -72,13 +72,14 @@ void Progress::draw(double seconds, std::string_view note) const {
   const std::string left = time_text(seconds_left) + " left";
   const std::string all = counts + rate_text(per_second) + "/s  " + left;
 
-  // A line that goes on in the next cannot be erased. Of its cells " 100 %  " takes 8, and a bar a blank.
-  const auto columns = static_cast<std::size_t>(std::max(terminal_columns(), 12)) - 1 - 8;
+  // A line that goes on in the next cannot be erased. Of its cells the blank before the bar and " 100 %  "
+  // take 9.
+  const auto columns = static_cast<std::size_t>(std::max(terminal_columns(), 12)) - 1 - 9;
   const std::string label = label_.substr(0, columns);
   const std::size_t room = columns - label.size();
   const std::string text =
       fitting({all + (note.empty() ? "" : "  " + std::string(note)), all, counts + left, left}, room);
-  const int n_cells = std::clamp(static_cast<int>(room - text.size()) - 1, 0, 30);
+  const int n_cells = std::clamp(static_cast<int>(room - text.size()), 0, 30);
   const int n_full = static_cast<int>(std::lround(fraction * n_cells));
   std::string bar;
   for (int i = 0; i < n_cells; ++i) bar += i < n_full ? "━" : "─";
