@@ -21,10 +21,14 @@ std::string number(double value) {
 
 std::string coordinate(double value) { return fixed(value, 1); }
 
-// XML takes neither control characters nor bytes that are no UTF-8, as tokens and names of files can be.
+// XML takes neither control characters nor bytes that are no UTF-8, as tokens and names of files can be, nor
+// U+FFFE and U+FFFF.
 std::string escaped(const std::string& text) {
+  std::string shown = one_line(valid_utf8(text));
+  for (const char* noncharacter : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"})
+    for (std::size_t at; (at = shown.find(noncharacter)) != std::string::npos;) shown.replace(at, 3, " ");
   std::string out;
-  for (const char c : one_line(valid_utf8(text))) {
+  for (const char c : shown) {
     if (c == '<')
       out.append("&lt;");
     else if (c == '>')

@@ -4,6 +4,7 @@ import json
 import math
 import signal
 import time
+import xml.etree.ElementTree as ElementTree
 
 import e2e
 
@@ -117,6 +118,14 @@ class Perplexity(e2e.TestCase):
         self.assertEqual(full["n_scored"], 1)
         nll = {line["name"]: line["nll"] for line in full["lines"]}
         self.assertLess(max(nll.values()) - min(nll.values()), 1e-4, nll)
+
+    def test_a_picture_of_a_model_whose_name_xml_cannot_say(self):
+        model, picture = self.folder / "<a> \x02\ufffe\uffff.gguf", self.folder / "lines.svg"
+        model.symlink_to(e2e.DEMO)
+        compare = ("--compare", "--window", 12, "--tokens", 40)
+        self.succeed("perplexity", model, "-p", "Hello " * 60, *compare, "--svg", picture)
+        texts = [text.text for text in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
+        self.assertTrue(texts[1].startswith("<a>    .gguf: "), texts)
 
     def test_what_leaves_too_few_tokens_is_named(self):
         text = ("-f", self.write("text", STORY * 20))
