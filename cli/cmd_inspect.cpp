@@ -222,9 +222,10 @@ HeatMap peaks_picture(const Result& r, const PeakMap& map, const std::string& ti
                   "times the median",
                   outlier_lines(r, outliers)};
   for (std::size_t l = 0; l < map.n_layers(); ++l) {
-    const double median = std::max(map.median(l), 1e-30);
+    const double median = map.median(l);  // of 0 there are no multiples: see find_outliers
     for (std::size_t p = 0; p < map.n_positions(); ++p) {
-      picture.values.push_back(std::fabs(static_cast<double>(map.at(l, p).value)) / median);
+      const double magnitude = std::fabs(static_cast<double>(map.at(l, p).value));
+      picture.values.push_back(median > 0 ? magnitude / median : 0);
       picture.high = std::max(picture.high, picture.values.back());
     }
   }

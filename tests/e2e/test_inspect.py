@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import xml.etree.ElementTree as ElementTree
 
 import e2e
@@ -67,6 +68,18 @@ class Inspect(e2e.TestCase):
                 self.assertEqual(picture.tag, SVG + "svg")
                 self.assertGreater(len(list(picture.iter(SVG + "rect"))), 10)  # cells or bars
                 self.assertTrue(any(text.text for text in picture.iter(SVG + "text")))
+
+    def test_a_picture_of_a_layer_whose_median_is_nothing(self):
+        """A feed-forward network of one hidden entry."""
+        row, matrix = 2 * 256, 2 * 256 * 704  # bytes in f16
+        data = e2e.DEMO.read_bytes()  # in which the last layer's ffn_up and ffn_down come last
+        data = data[: row - 2 * matrix] + bytes(matrix - row) + data[-matrix:]
+        model = self.write("model.gguf", data)
+        self.succeed("inspect", model, "-p", "Hello there", "--svg", self.folder)
+        picture = (self.folder / "feed-forward-outliers.svg").read_text()
+        self.assertIn("<title>layer 5, token 0: 0</title>", picture)
+        most = max(float(times) for times in re.findall("<title>layer [0-9]+, token [0-9]+: (.*)</title>", picture))
+        self.assertTrue(1 < most < 1e6, most)
 
     def test_pictures_of_what_xml_cannot_say(self):
         """Tokens that are single bytes of a character, control characters."""
