@@ -227,7 +227,7 @@ StopSession::~StopSession() {
 NoteInterrupt::NoteInterrupt() : before_(mode.exchange(OnInterrupt::note)) {}
 NoteInterrupt::~NoteInterrupt() { mode.store(before_); }
 
-FinishFirst::FinishFirst() { may_end.store(false); }
-FinishFirst::~FinishFirst() { may_end.store(true); }
+FinishFirst::FinishFirst() : could_end_before_(may_end.exchange(false)) {}
+FinishFirst::~FinishFirst() { may_end.store(could_end_before_); }
 
 }  // namespace cli

@@ -1,8 +1,9 @@
 // Signals. What Ctrl-C does depends on what runs:
 //
-//   nothing of ours  the program ends at once (while a model is opened, a file is read...)
+//   nothing of ours  the program ends at once (while a text is read, say)
 //   StopSession      the work of its sessions ends after the token at hand; a second Ctrl-C ends the program
-//   NoteInterrupt    it is only noted: someone is typing and reads interrupted()
+//   NoteInterrupt    it is only noted: someone is typing and reads interrupted(), or a call into the library
+//                    asks for it now and then (CallProgress: a model is opened, packed, written)
 //   StopSession in   the work ends as above, and a second Ctrl-C meanwhile does nothing: in a chat on a
 //   NoteInterrupt    terminal, which goes on
 //
@@ -88,6 +89,9 @@ class FinishFirst {
   ~FinishFirst();
   FinishFirst(const FinishFirst&) = delete;
   FinishFirst& operator=(const FinishFirst&) = delete;
+
+ private:
+  bool could_end_before_;
 };
 
 }  // namespace cli
