@@ -154,22 +154,24 @@ class Generate(e2e.TestCase):
         self.assertGreater(len(text), 4000)
         self.assertTrue(self.succeed(*flags, "-n", len(text) // 2).out.startswith(text[:-1]))
 
+    def expect_end(self, process, number, n_times):
+        """By the last of so many signals."""
+        for _ in range(n_times):
+            time.sleep(0.3)
+            self.assertIsNone(process.poll())
+            process.send_signal(number)
+        self.assertEqual(process.wait(timeout=60), 128 + number)
+
     def test_ctrl_c_twice_while_the_reader_waits(self):
         with self.stuck("generate", e2e.DEMO, "-p", "It was", "-n", -1) as process:
-            while process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                time.sleep(0.2)
-            self.assertEqual(process.returncode, 130)
+            self.expect_end(process, signal.SIGINT, 2)
 
     def test_a_chat_is_kept_while_the_reader_waits(self):
         session = self.folder / "evening.session"
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number, n_times in ((signal.SIGTERM, 1), (signal.SIGINT, 2)):
             with self.stuck("chat", "--forever", "--session", session) as process:
                 made = session.stat().st_size
-                while process.poll() is None:
-                    process.send_signal(number)
-                    time.sleep(0.2)
-                self.assertEqual(process.returncode, 128 + number)
+                self.expect_end(process, number, n_times)
             self.assertGreater(session.stat().st_size, made)
             session.unlink()
 
@@ -204,10 +206,7 @@ class Generate(e2e.TestCase):
         process, given, shown = self.start_unblocked("generate", e2e.DEMO, "-p", "It was", "-n", -1, "-q")
         with given, shown:
             self.wait_until_full(shown)
-            while process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                time.sleep(0.2)
-        self.assertEqual(process.returncode, 130)
+            self.expect_end(process, signal.SIGINT, 2)
 
     def test_a_reader_that_leaves(self):
         with e2e.start("generate", e2e.DEMO, "-p", "It was", "-n", -1, stdin=subprocess.DEVNULL) as process:

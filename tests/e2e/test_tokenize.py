@@ -13,6 +13,7 @@ class Tokenize(e2e.TestCase):
         model = e2e.shared(f"tokenizers/ggml-vocab-{name}.gguf")
         texts = e2e.shared(f"tokenizers/ggml-vocab-{name}.gguf.inp").read_bytes().split(SEPARATOR)
         ids = e2e.shared(f"tokenizers/ggml-vocab-{name}.gguf.out").read_text().splitlines()
+        self.assertGreater(len(ids), CASES_A_FILE)
         self.assertLessEqual(abs(len(texts) - len(ids)), 1)  # the last text may be followed by a separator
         step = max(1, len(ids) // CASES_A_FILE)
         for text, expected in list(zip(texts, ids))[::step]:
