@@ -40,12 +40,8 @@ struct GenerateOptions {
 
 std::string statistics(const runnel_session* session, runnel_finish finish) {
   const auto stat = [session](runnel_stat which) { return runnel_session_stat(session, which); };
-  const auto part = [&](runnel_stat tokens, runnel_stat us) {
-    return counted(stat(tokens), "token") + " in " + fixed(static_cast<double>(stat(us)) / 1e6, 2) + " s (" +
-           rate_text(rate(stat(tokens), stat(us))) + "/s)";
-  };
-  return "prompt " + part(RUNNEL_STAT_FED_TOKENS, RUNNEL_STAT_FED_US) + "; text " +
-         part(RUNNEL_STAT_GENERATED_TOKENS, RUNNEL_STAT_GENERATED_US) + "; cache " +
+  return "prompt " + speed_text(session, RUNNEL_STAT_FED_TOKENS, RUNNEL_STAT_FED_US) + "; text " +
+         speed_text(session, RUNNEL_STAT_GENERATED_TOKENS, RUNNEL_STAT_GENERATED_US) + "; cache " +
          with_commas(stat(RUNNEL_STAT_CACHE_USED)) + "/" + with_commas(stat(RUNNEL_STAT_CACHE_SIZE)) +
          "; ended by " + finish_name(finish);
 }

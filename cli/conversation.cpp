@@ -292,10 +292,6 @@ std::string Conversation::status() const {
 }
 
 std::string Conversation::statistics() const {
-  const auto part = [this](runnel_stat tokens, runnel_stat us) {
-    return counted(stat(tokens), "token") + " in " + fixed(static_cast<double>(stat(us)) / 1e6, 2) + " s, " +
-           rate_text(rate(stat(tokens), stat(us))) + " tokens/s";
-  };
   std::string text;
   text += "tokens so far   " + with_commas(stat(RUNNEL_STAT_POSITION)) + "\n";
   text += "cache           " + with_commas(stat(RUNNEL_STAT_CACHE_USED)) + " of " +
@@ -307,8 +303,9 @@ std::string Conversation::statistics() const {
   if (stat(RUNNEL_STAT_REREAD_TOKENS) > 0) {
     text += "read again      " + counted(stat(RUNNEL_STAT_REREAD_TOKENS), "token") + "\n";
   }
-  text += "read            " + part(RUNNEL_STAT_FED_TOKENS, RUNNEL_STAT_FED_US) + "\n";
-  text += "generated       " + part(RUNNEL_STAT_GENERATED_TOKENS, RUNNEL_STAT_GENERATED_US) + "\n";
+  text += "read            " + speed_text(session_.get(), RUNNEL_STAT_FED_TOKENS, RUNNEL_STAT_FED_US) + "\n";
+  text += "generated       " +
+          speed_text(session_.get(), RUNNEL_STAT_GENERATED_TOKENS, RUNNEL_STAT_GENERATED_US) + "\n";
   return text + "scratch         " + bytes_text(stat(RUNNEL_STAT_SCRATCH_BYTES)) + "\n";
 }
 

@@ -183,4 +183,10 @@ double rate(std::int64_t n_tokens, std::int64_t us) {
   return us > 0 ? 1e6 * static_cast<double>(n_tokens) / static_cast<double>(us) : 0.0;
 }
 
+std::string speed_text(const runnel_session* session, runnel_stat tokens, runnel_stat us) {
+  const std::int64_t n_tokens = runnel_session_stat(session, tokens), n_us = runnel_session_stat(session, us);
+  return counted(n_tokens, "token") + " in " + fixed(static_cast<double>(n_us) / 1e6, 2) + " s (" +
+         rate_text(rate(n_tokens, n_us)) + " tokens/s)";
+}
+
 }  // namespace cli

@@ -65,4 +65,7 @@ const char* finish_name(runnel_finish finish);
 // Tokens per second; 0 when nothing was measured.
 double rate(std::int64_t n_tokens, std::int64_t us);
 
+// "12 tokens in 0.35 s (34.3 tokens/s)", by two of the session's figures.
+std::string speed_text(const runnel_session* session, runnel_stat tokens, runnel_stat us);
+
 }  // namespace cli
