@@ -20,6 +20,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "message.h"
+#include "output_file.h"
 
 namespace cli {
 namespace {
@@ -52,8 +53,8 @@ std::string history_path() {
 // One line to the file's end, where other chats put theirs. libedit writes whole histories: here one of its
 // own.
 void append_to_history(const std::string& path, const std::string& line) {
-  const int descriptor = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  const std::unique_ptr<std::FILE, FileClose> file(descriptor >= 0 ? fdopen(descriptor, "a") : nullptr);
+  const int opened = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const std::unique_ptr<std::FILE, FileClose> file(stream_of(opened, "a"));
   const std::unique_ptr<History, void (*)(History*)> lines(history_init(), history_end);
   if (!file || !lines) return;
   std::fseek(file.get(), 0, SEEK_END);  // only an empty file gets libedit's first line

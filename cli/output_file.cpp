@@ -46,12 +46,9 @@ bool is_standard_output(const std::string& path) { return is_open_as(STDOUT_FILE
 std::FILE* open_in_place_of(const fs::file_status& replaced, const std::string& path) {
   const bool exists = fs::exists(replaced);
   const mode_t mode = exists ? static_cast<mode_t>(replaced.permissions()) & permission_bits : default_mode;
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (fd < 0) return nullptr;
-  if (exists) fchmod(fd, mode);  // what the umask took away
-  std::FILE* file = fdopen(fd, "wb");
-  if (!file) close(fd);
-  return file;
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (file >= 0 && exists) fchmod(file, mode);  // what the umask took away
+  return stream_of(file, "wb");
 }
 
 // The file that a path leads to through links, or where it would be.
@@ -67,13 +64,7 @@ std::string follow_links(fs::path path) {
 }
 
 // By its name it would be opened anew: a file from its start, over what is there.
-std::FILE* open_standard_output() {
-  const int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return nullptr;
-  std::FILE* file = fdopen(fd, "wb");
-  if (!file) close(fd);
-  return file;
-}
+std::FILE* open_standard_output() { return stream_of(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0), "wb"); }
 
 }  // namespace
 
@@ -123,6 +114,13 @@ void OutputFile::finish() {
   if (temporary_ && std::rename(written_path_.c_str(), path_.c_str()) != 0)
     fail(path_, "cannot rename the finished file to it");
   temporary_ = false;
+}
+
+std::FILE* stream_of(int file, const char* mode) {
+  if (file < 0) return nullptr;
+  std::FILE* stream = fdopen(file, mode);
+  if (!stream) close(file);
+  return stream;
 }
 
 void expect_writable(const std::string& path) {

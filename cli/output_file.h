@@ -32,6 +32,9 @@ class OutputFile {
   bool temporary_ = false;
 };
 
+// A stream for an open file, which is closed where there can be none. Null then, and for -1.
+std::FILE* stream_of(int file, const char* mode);
+
 // Failure where no file can be written there, before the work is done whose result it is for. A pipe or a
 // device is not tried: its reader would take that for all there is.
 void expect_writable(const std::string& path);
