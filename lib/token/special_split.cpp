@@ -26,6 +26,11 @@ ByteTrie trie_of_reversed(const Vocab& vocab, const std::vector<Token>& ids) {
 
 }  // namespace
 
+std::string_view without_leading_space(std::string_view text) noexcept {
+  while (!text.empty() && is_ascii_space(text.front())) text.remove_prefix(1);
+  return text;
+}
+
 SpecialFinder::SpecialFinder(const Vocab& vocab, const std::vector<Token>& ids)
     : trie_(trie_of_reversed(vocab, ids)) {
   for (const Token id : ids) {

@@ -9,6 +9,9 @@
 
 namespace runnel {
 
+// What is left of a text after a token that swallows the white space after it.
+std::string_view without_leading_space(std::string_view text) noexcept;
+
 // A special token, or (token < 0) a stretch of ordinary text, never empty.
 struct Fragment {
   Token token;

@@ -31,7 +31,8 @@ Result<void> Tokenizer::encode_pieces(std::span<const TextPiece> pieces, TextSta
 
 TextStart Tokenizer::start_after(Token token) const {
   const bool special = vocab_.contains(token) && vocab_.has(token, token_control | token_user_defined);
-  return special ? TextStart::after_special : TextStart::inside;
+  if (!special) return TextStart::inside;
+  return vocab_.has(token, token_strips_right) ? TextStart::after_stripping : TextStart::after_special;
 }
 
 Result<void> Tokenizer::check_size(std::size_t n_before, std::size_t n_bytes) {
@@ -59,6 +60,7 @@ Result<void> Tokenizer::append_pieces(std::span<const TextPiece> pieces, TextSta
                                       std::vector<Token>& out) const {
   if (start == TextStart::bos && begins_with_ >= 0) out.push_back(begins_with_);
   bool space_prefix = start != TextStart::inside;
+  bool strips = start == TextStart::after_stripping;
   std::string plain;  // since the last special token
   const auto encode_plain = [&]() -> Result<void> {
     if (plain.empty()) return {};
@@ -67,8 +69,11 @@ Result<void> Tokenizer::append_pieces(std::span<const TextPiece> pieces, TextSta
     return {};
   };
   for (const TextPiece& piece : pieces) {
-    for (const Fragment& fragment : specials_.split(piece.text, piece.markup)) {
+    for (Fragment fragment : specials_.split(piece.text, piece.markup)) {
       if (fragment.token < 0) {
+        if (strips) fragment.text = without_leading_space(fragment.text);
+        if (fragment.text.empty()) continue;
+        strips = false;
         const bool has_prefix = blank == LeadingBlank::prefix && piece.markup && fragment.text.front() == ' ';
         if (plain.empty() && has_prefix) space_prefix = false;
         plain += fragment.text;
@@ -77,6 +82,7 @@ Result<void> Tokenizer::append_pieces(std::span<const TextPiece> pieces, TextSta
       RUNNEL_TRY(encode_plain());
       out.push_back(fragment.token);
       space_prefix = true;
+      strips = vocab_.has(fragment.token, token_strips_right);
     }
   }
   return encode_plain();

@@ -26,9 +26,10 @@ struct TextPiece {
 
 // What a text to be encoded follows.
 enum class TextStart {
-  bos,            // nothing: the token that begins a text is put in front, where the model has one
-  after_special,  // a special token, or nothing
-  inside          // ordinary text
+  bos,              // nothing: the token that begins a text is put in front, where the model has one
+  after_special,    // a special token, or nothing
+  after_stripping,  // a special token that swallows the white space after it
+  inside            // ordinary text
 };
 
 // Immutable: any number of threads may use one at a time.
@@ -45,8 +46,9 @@ class Tokenizer {
   Result<void> encode(std::string_view text, unsigned flags, std::vector<Token>& out) const;
 
   // The same for a part of a conversation in pieces: tokens may span their borders, and special tokens are
-  // looked for in markup only. A blank that markup writes after a special token is the space that
-  // SentencePiece puts there, not one more: so Mistral's models were taught. No EOS is put after it.
+  // looked for in markup only. White space that a special token swallows is swallowed across them, as in one
+  // text. A blank that markup writes after a special token is the space that SentencePiece puts there, not
+  // one more: so Mistral's models were taught. No EOS is put after it.
   Result<void> encode_pieces(std::span<const TextPiece> pieces, TextStart start,
                              std::vector<Token>& out) const;
   // Whether n_bytes may come after n_before others that have passed.

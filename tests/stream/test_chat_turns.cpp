@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "lib/chat/chat.h"
+#include "lib/io/gguf_writer.h"
 #include "tests/stream/models.h"
 #include "tests/stream/slow_decoder.h"
 #include "tests/support/append.h"
@@ -509,6 +510,69 @@ TEST(ChatTurns, no_space_prefix_in_the_middle_of_a_text) {
     for (std::size_t i = 0; i < end.size(); ++i)
       read.push_back(session->token(end_of_answer - 1 + static_cast<std::int64_t>(i)));
     EXPECT_EQ(read, end) << form;
+  }
+}
+
+// Random weights and, in place of tokens that no text contains, these: their texts, and their token_type of
+// gguf.md.
+using OwnTokens = std::vector<std::pair<std::string, std::int32_t>>;
+enum : std::int32_t { normal = 1, control = 3 };
+
+std::shared_ptr<const Model> synthetic_with(const SynthShape& shape, const OwnTokens& tokens) {
+  constexpr std::size_t first = 260;  // after specials, bytes and the blank
+  const auto require = [](Result<void> done) {
+    if (!done) throw std::runtime_error(done.error().message);
+  };
+  const Folder folder;
+  const std::string plain = folder.file("plain.gguf"), own = folder.file("own.gguf");
+  require(write_synthetic({shape, &quant::type_info(quant::TensorType::f32), 1, {}}, plain, {}));
+  const auto file = GgufFile::open(plain);
+  std::vector<std::string_view> texts = *file->get_strings("tokenizer.ggml.tokens");
+  const std::vector<std::int64_t> plain_types = *file->get_ints("tokenizer.ggml.token_type");
+  std::vector<std::int32_t> types(plain_types.begin(), plain_types.end());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    texts[first + i] = tokens[i].first;
+    types[first + i] = tokens[i].second;
+  }
+  auto writer = GgufWriter::create(own, {plain});
+  for (const auto& [key, value] : file->metadata())
+    if (key != "tokenizer.ggml.tokens" && key != "tokenizer.ggml.token_type")
+      require(writer->add(key, value));
+  require(writer->add("tokenizer.ggml.tokens", texts));
+  require(writer->add("tokenizer.ggml.token_type", types));
+  for (const GgufTensor& t : file->tensors())
+    require(writer->add_tensor(t.name, *t.type, std::span(t.dims).first(t.rank)));
+  for (const GgufTensor& t : file->tensors()) require(writer->write({t.data, t.n_bytes}));
+  require(writer->finish());
+  return open_file(own);
+}
+
+// Those of Phi 3 swallow the white space after them also where it is read later than they were.
+TEST(ChatTurns, special_tokens_swallow_white_space_of_later_parts) {
+  SynthShape shape = tiny("phi3", 4);
+  shape.fused = true;
+  const auto model = synthetic_with(
+      shape,
+      {{"<|system|>", control}, {"<|user|>", control}, {"<|assistant|>", control}, {"<|end|>", control}});
+  const Tokenizer& tokenizer = *model->tokenizer();
+  Tokens expected;
+  ASSERT_TRUE(
+      tokenizer.encode("<|system|>\nBe kind.<|end|>\n<|user|>\nHi<|end|>\n<|assistant|>\nOh?<|end|>\n"
+                       "<|user|>\nWhy<|end|>\n<|assistant|>\n",
+                       RUNNEL_ADD_BOS | RUNNEL_PARSE_SPECIAL, expected));
+  Settings settings = greedy(200);
+  settings.chat_template = "phi3";
+  settings.logit_bias = {{tokenizer.find("<|end|>"), 1000.0f}};
+  for (const bool ends : {false, true}) {
+    const auto session = std::move(*Session::open(model, settings));
+    Chat chat = *Chat::open(*session, settings);
+    ASSERT_TRUE(chat.start("Be kind."));
+    ASSERT_TRUE(chat.add("Hi", "Oh?"));
+    if (ends) {
+      ASSERT_TRUE(chat.go_on(1, nullptr, nullptr));
+    }
+    ASSERT_TRUE(chat.say("Why", 0, nullptr, nullptr));
+    EXPECT_EQ(session->visible(), expected) << ends;
   }
 }
 

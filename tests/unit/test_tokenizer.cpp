@@ -237,6 +237,17 @@ TEST(Specials, Phi3SwallowsSpacesAfterItsSpecials) {
     ASSERT_TRUE(phi) << phi.error().message;
     EXPECT_EQ(phi.encode("<|user|> \n a<s> a", RUNNEL_PARSE_SPECIAL), (Tokens{5, 4, 1, 3, 4}));
   }
+  const LoadedTokenizer phi(named("Phi-3 Mini", "llama"));
+  EXPECT_EQ(phi->start_after(5), TextStart::after_stripping);
+  EXPECT_EQ(phi->start_after(1), TextStart::after_special);
+  for (const bool is_markup : {true, false}) {
+    Tokens parts, later;
+    const std::vector<TextPiece> pieces = {{"<|user|>", true}, {" \n", true}, {" a a", is_markup}};
+    ASSERT_TRUE(phi->encode_pieces(pieces, TextStart::after_special, parts));
+    EXPECT_EQ(parts, (Tokens{5, 4, 3, 4}));
+    ASSERT_TRUE(phi->encode_pieces(std::span(pieces).last(2), TextStart::after_stripping, later));
+    EXPECT_EQ(later, (Tokens{4, 3, 4}));
+  }
   const LoadedTokenizer other(named("Phi 3.5 Mini Instruct", "llama"));
   EXPECT_EQ(other.encode("<|user|> a", RUNNEL_PARSE_SPECIAL), (Tokens{5, 3, 4}));
 
