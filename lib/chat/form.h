@@ -28,6 +28,7 @@ struct ChatForm {
   const char* between = "";     // from there to the next user message
   const char* default_system = "";
   SystemPlace system_place = SystemPlace::own;
+  bool answers_with_blank = false;  // in front of an answer stands one, which the model generates with it
   // Blanks around what is said are removed; not around a system prompt that is part of a message, which the
   // templates of Llama 2 and Gemma 3 take as it is.
   bool trims = false;

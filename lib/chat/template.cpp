@@ -102,9 +102,15 @@ ChatPieces ChatTemplate::turn(std::string_view said) const {
   return pieces;
 }
 
+// The blank in front, the form's or the answer's own, is markup: after a special token it is not put in front
+// of the one that SentencePiece writes there, but is that one, as in an answer that is generated.
 ChatPieces ChatTemplate::answer(std::string_view text) const {
+  if (form_->trims) text = trimmed(text);
+  const bool has_blank = text.starts_with(' ');
+  if (has_blank) text.remove_prefix(1);
   ChatPieces pieces;
-  add_said(pieces, text);
+  if (has_blank || form_->answers_with_blank) add_markup(pieces, " ");
+  add_text(pieces, text);
   return pieces;
 }
 

@@ -40,7 +40,8 @@ class ChatTemplate {
   ChatPieces user_rest(std::string_view said) const;
   ChatPieces turn(std::string_view said) const;
 
-  // An answer that is given, in place of one that the model generates.
+  // An answer that is given, in place of one that the model generates: with the blank in front that this one
+  // would have, or without.
   ChatPieces answer(std::string_view text) const;
   // What ends an answer. When the model has generated its end itself only between() is left to read.
   ChatPieces answer_end() const;

@@ -547,6 +547,29 @@ std::shared_ptr<const Model> synthetic_with(const SynthShape& shape, const OwnTo
   return open_file(own);
 }
 
+// Also where the answer follows a special token, and where only its text came from elsewhere, without the
+// blank that these models begin answers with.
+TEST(ChatTurns, an_added_answer_has_the_tokens_of_one_that_was_given) {
+  const auto model =
+      synthetic_with(tiny("llama", 4), {{"\u2581x", normal}, {"[INST]", control}, {"[/INST]", control}});
+  for (std::size_t i = 0; i < n_chat_forms(); ++i) {
+    const ChatForm& form = chat_form(i);
+    if (form.trims && !form.answers_with_blank) continue;  // these take the blank away
+    Settings settings = greedy(600);
+    settings.chat_template = form.name;
+    settings.logit_bias = {{model->tokenizer()->find("\u2581x"), 1000.0f}};
+    Talk said(model, settings, "");
+    said.say("Hi", 1);
+    ASSERT_EQ(said.chat.transcript().messages().back().text, " x");
+    for (const char* answer : {" x", "x"}) {
+      if (*answer == 'x' && !form.answers_with_blank) continue;
+      Talk added(model, settings, "");
+      ASSERT_TRUE(added.chat.add("Hi", answer));
+      EXPECT_EQ(added.session->visible(), said.session->visible()) << form.name;
+    }
+  }
+}
+
 // Those of Phi 3 swallow the white space after them also where it is read later than they were.
 TEST(ChatTurns, special_tokens_swallow_white_space_of_later_parts) {
   SynthShape shape = tiny("phi3", 4);

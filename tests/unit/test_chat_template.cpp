@@ -23,13 +23,10 @@ ChatTemplate named(const char* name) {
   return *form;
 }
 
-// Two questions and an answer, as one text after BOS. Models of some forms begin an answer with a blank.
+// Two questions and an answer, as one text after BOS.
 std::string conversation(const ChatTemplate& form, const char* system) {
-  static const std::set<std::string> with_blank = {
-      "llama2",   "llama2-one-bos", "mistral-v1",  "mistral-v3",  "mistral-v7",
-      "deepseek", "vicuna",         "vicuna-v1.1", "vicuna-orca", "openchat"};
-  return joined(form.first_turn(system, "Hi")) + (with_blank.count(form.name()) ? " Yes?" : "Yes?") +
-         joined(form.answer_end()) + joined(form.between()) + joined(form.turn("Why"));
+  return joined(form.first_turn(system, "Hi")) + joined(form.answer("Yes?")) + joined(form.answer_end()) +
+         joined(form.between()) + joined(form.turn("Why"));
 }
 
 struct Rendering {
@@ -267,6 +264,23 @@ TEST(ChatTemplate, BlanksAreTrimmedWhereTheFormDoes) {
             "<|start_header_id|>system<|end_header_id|>\n\nBe kind<|eot_id|>");
   EXPECT_EQ(joined(named("phi3").turn(" Hi ")), "<|user|>\n Hi <|end|>\n<|assistant|>\n");
   EXPECT_EQ(joined(named("gemma").turn(" \n")), "<start_of_turn>user\n<end_of_turn>\n<start_of_turn>model\n");
+}
+
+// Models begin answers with it: it is markup, and there is one only, where the answer has it already, too.
+TEST(ChatTemplate, BlanksInFrontOfAnswers) {
+  for (std::size_t i = 0; i < n_chat_forms(); ++i) {
+    const ChatTemplate form = named(chat_form(i).name);
+    const ChatPieces with = form.answer(" Yes"), without = form.answer("Yes");
+    if (chat_form(i).answers_with_blank) {
+      EXPECT_EQ(joined(without), " Yes") << form.name();
+    } else {
+      EXPECT_EQ(joined(without), "Yes") << form.name();
+    }
+    EXPECT_EQ(joined(with), chat_form(i).trims ? joined(without) : " Yes") << form.name();
+    for (const ChatPieces& pieces : {with, without})
+      for (const ChatPiece& piece : pieces) EXPECT_EQ(piece.markup, piece.text == " ") << form.name();
+  }
+  EXPECT_EQ(joined(named("deepseek").answer("  Yes ")), "  Yes ");
 }
 
 TEST(ChatTemplate, EndsOfAnswers) {
