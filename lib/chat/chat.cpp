@@ -108,15 +108,16 @@ Result<Chat::Part> Chat::encode_after(const ChatPieces& lead, const ChatPieces& 
 
 // From BOS to the first answer. The system prompt's own tokens all stay: where one of them would span the
 // border, what is said is put into tokens apart.
-Result<Chat::Part> Chat::first_part(std::string_view system, std::string_view said) const {
+Result<Chat::Part> Chat::first_part(std::string_view system, std::string_view said,
+                                    std::string_view answer) const {
   const ChatPieces lead = opens_user_ ? template_.opening(system) : template_.system(system);
-  RUNNEL_ASSIGN(Part part, encode_after(lead, template_.first_turn(system, said), TextStart::bos));
+  RUNNEL_ASSIGN(Part part, encode_after(lead, template_.first_turn(system, said, answer), TextStart::bos));
   RUNNEL_ASSIGN(const std::vector<Token> prompt, encode(template_.system(system), TextStart::bos));
   if (part.n_lead >= prompt.size()) return part;
   RUNNEL_ASSIGN(part.tokens, encode(lead, TextStart::bos));
   part.n_lead = part.tokens.size();
   RUNNEL_ASSIGN(const std::vector<Token> rest,
-                encode(template_.user_rest(said),
+                encode(template_.user_rest(said, answer),
                        part.tokens.empty() ? TextStart::bos : tokenizer().start_after(part.tokens.back())));
   part.tokens.insert(part.tokens.end(), rest.begin(), rest.end());
   return part;
@@ -138,13 +139,13 @@ ChatPieces Chat::rest_of_answer_end() const {
 }
 
 // The end of the last answer, what stands between exchanges, and what is said.
-Result<Chat::Part> Chat::later_part(std::string_view said) const {
+Result<Chat::Part> Chat::later_part(std::string_view said, std::string_view answer) const {
   ChatPieces lead;
   if (answer_ == Answer::open) append(lead, rest_of_answer_end());
   append(lead, template_.between());
   ChatPieces all = lead;
   if (opens_user_) append(lead, template_.user_start());
-  append(all, template_.turn(said));
+  append(all, template_.turn(said, answer));
   return encode_after(lead, all, tokenizer().start_after(session_->token(session_->position() - 1)));
 }
 
@@ -177,7 +178,7 @@ Result<void> Chat::ask(std::string_view text, std::string_view answer) {
   // Also after one that came to no tokens, which no answer could follow.
   const bool is_first = answer_ == Answer::none || session_->position() == 0;
   if (is_first) opens_user_ = true;
-  RUNNEL_ASSIGN(Part part, is_first ? first_part(system_, text) : later_part(text));
+  RUNNEL_ASSIGN(Part part, is_first ? first_part(system_, text, answer) : later_part(text, answer));
   std::vector<Token> answered;
   if (!answer.empty()) {
     RUNNEL_ASSIGN(answered, encode_answer(answer, part.tokens));

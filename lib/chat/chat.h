@@ -66,9 +66,9 @@ class Chat {
   const Tokenizer& tokenizer() const { return *session_->model().tokenizer(); }
   Result<std::vector<Token>> encode(const ChatPieces& pieces, TextStart start) const;
   Result<Part> encode_after(const ChatPieces& lead, const ChatPieces& all, TextStart start) const;
-  Result<Part> first_part(std::string_view system, std::string_view said) const;
+  Result<Part> first_part(std::string_view system, std::string_view said, std::string_view answer = {}) const;
   ChatPieces rest_of_answer_end() const;
-  Result<Part> later_part(std::string_view said) const;
+  Result<Part> later_part(std::string_view said, std::string_view answer) const;
   std::int64_t n_prefix(std::size_t n_lead) const;
   std::int64_t n_opening_read() const;
   bool begins_with_prefix(const Part& part) const;

@@ -1,7 +1,8 @@
 // Chat forms as data: how a model was taught to see a conversation. One row a form (forms.cpp).
 //
 // A conversation is, as one text:
-//   BOS start [system] user_before Q1 user_after answer_before A1 answer_end between user_before Q2 ...
+//   BOS start [system] user_before Q1 user_after answer_before [reasoning] A1 answer_end between
+//   user_before Q2 ...
 // In the strings {bos} and {eos} stand for the model's own tokens.
 #pragma once
 #include <cstddef>
@@ -24,6 +25,7 @@ struct ChatForm {
   const char* user_before = "";
   const char* user_after = "";
   const char* answer_before = "";
+  const char* reasoning = "";   // begins A1; templates write earlier answers without any
   const char* answer_end = "";  // what the model generates to end its answer
   const char* between = "";     // from there to the next user message
   const char* default_system = "";

@@ -32,6 +32,11 @@ void add_text(ChatPieces& pieces, std::string_view text) {
   if (!text.empty()) pieces.push_back({std::string(text), false});
 }
 
+// Of an answer as a model gives it whose reasoning the form has begun.
+bool goes_on_reasoning(std::string_view answer) {
+  return answer.find("</think>") != std::string_view::npos && !answer.starts_with("<think>");
+}
+
 // Names have no blanks, braces or markup in them; templates have.
 bool looks_like_name(std::string_view choice) {
   return choice.size() <= 40 && choice.find_first_of(" \t\n{}<>'\"") == std::string_view::npos;
@@ -78,9 +83,10 @@ ChatPieces ChatTemplate::opening(std::string_view prompt) const {
   return pieces;
 }
 
-ChatPieces ChatTemplate::first_turn(std::string_view prompt, std::string_view said) const {
+ChatPieces ChatTemplate::first_turn(std::string_view prompt, std::string_view said,
+                                    std::string_view answer) const {
   ChatPieces pieces = opening(prompt);
-  add_user(pieces, said);
+  add_user(pieces, said, answer);
   return pieces;
 }
 
@@ -90,15 +96,15 @@ ChatPieces ChatTemplate::user_start() const {
   return pieces;
 }
 
-ChatPieces ChatTemplate::user_rest(std::string_view said) const {
+ChatPieces ChatTemplate::user_rest(std::string_view said, std::string_view answer) const {
   ChatPieces pieces;
-  add_user(pieces, said);
+  add_user(pieces, said, answer);
   return pieces;
 }
 
-ChatPieces ChatTemplate::turn(std::string_view said) const {
+ChatPieces ChatTemplate::turn(std::string_view said, std::string_view answer) const {
   ChatPieces pieces = user_start();
-  add_user(pieces, said);
+  add_user(pieces, said, answer);
   return pieces;
 }
 
@@ -154,10 +160,11 @@ void ChatTemplate::add_system(ChatPieces& pieces, std::string_view prompt) const
 }
 
 // The rest of a user message whose start is there, and the start of the answer.
-void ChatTemplate::add_user(ChatPieces& pieces, std::string_view said) const {
+void ChatTemplate::add_user(ChatPieces& pieces, std::string_view said, std::string_view answer) const {
   add_said(pieces, said);
   add_markup(pieces, form_->user_after);
   add_markup(pieces, form_->answer_before);
+  if (answer.empty() || goes_on_reasoning(answer)) add_markup(pieces, form_->reasoning);
 }
 
 }  // namespace runnel

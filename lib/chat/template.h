@@ -33,12 +33,13 @@ class ChatTemplate {
   // All that comes between BOS and what the user says first: what is to stay when exchanges leave. Any later
   // exchange reads on from here as the first one does. Starts with the pieces of system(prompt).
   ChatPieces opening(std::string_view prompt) const;
-  // All that comes between BOS and the first answer. Starts with the pieces of opening(prompt).
-  ChatPieces first_turn(std::string_view prompt, std::string_view said) const;
+  // All that comes between BOS and the first answer. Starts with the pieces of opening(prompt). answer: the
+  // one that is given; empty where the model gives it.
+  ChatPieces first_turn(std::string_view prompt, std::string_view said, std::string_view answer = {}) const;
   // A later user message, up to where the model answers: what opens it, and the rest.
   ChatPieces user_start() const;
-  ChatPieces user_rest(std::string_view said) const;
-  ChatPieces turn(std::string_view said) const;
+  ChatPieces user_rest(std::string_view said, std::string_view answer = {}) const;
+  ChatPieces turn(std::string_view said, std::string_view answer = {}) const;
 
   // An answer that is given, in place of one that the model generates: with the blank in front that this one
   // would have, or without.
@@ -54,7 +55,7 @@ class ChatTemplate {
   void add_markup(ChatPieces& pieces, std::string_view markup) const;
   void add_said(ChatPieces& pieces, std::string_view said) const;
   void add_system(ChatPieces& pieces, std::string_view prompt) const;
-  void add_user(ChatPieces& pieces, std::string_view said) const;
+  void add_user(ChatPieces& pieces, std::string_view said, std::string_view answer) const;
 
   const ChatForm* form_;
   std::string bos_, eos_;

@@ -239,7 +239,7 @@ TEST(ChatTurns, what_is_added_is_as_if_it_had_been_said) {
   const auto model = open_file(demo_model());
   for (std::size_t i = 0; i <= n_chat_forms(); ++i) {
     for (const char* system : {"", "Be kind."}) {
-      if (i < n_chat_forms() && *system == '\0') continue;
+      if (i < n_chat_forms() && (*system == '\0' || *chat_form(i).reasoning)) continue;
       Settings settings = greedy(300);
       if (i < n_chat_forms()) settings.chat_template = chat_form(i).name;
       Talk said(model, settings, system), added(model, settings, system);
@@ -264,6 +264,17 @@ TEST(ChatTurns, what_is_added_is_as_if_it_had_been_said) {
       EXPECT_EQ(added.session->visible(), said.session->visible());
     }
   }
+}
+
+// In answers from elsewhere there is none, unless they tell where it ends.
+TEST(ChatTurns, an_added_answer_begins_with_reasoning_where_it_goes_on_with_it) {
+  Settings settings = greedy(300);
+  settings.chat_template = "chatml-think";
+  Talk talk(open_file(demo_model()), settings, "");
+  for (const char* answer : {"Yes.", "Well.</think>No.", "So."}) ASSERT_TRUE(talk.chat.add("Why?", answer));
+  const std::string start = "<|im_start|>userWhy?<|im_end|><|im_start|>assistant", end = "<|im_end|>";
+  EXPECT_EQ(talk.visible_text(),
+            start + "Yes." + end + start + "<think>Well.</think>No." + end + start + "So.");
 }
 
 TEST(ChatTurns, an_answer_that_is_added_can_be_gone_on_with) {
@@ -555,6 +566,7 @@ TEST(ChatTurns, an_added_answer_has_the_tokens_of_one_that_was_given) {
   for (std::size_t i = 0; i < n_chat_forms(); ++i) {
     const ChatForm& form = chat_form(i);
     if (form.trims && !form.answers_with_blank) continue;  // these take the blank away
+    if (*form.reasoning) continue;                         // of which there is none in these answers
     Settings settings = greedy(600);
     settings.chat_template = form.name;
     settings.logit_bias = {{model->tokenizer()->find("\u2581x"), 1000.0f}};

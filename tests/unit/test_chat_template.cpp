@@ -25,8 +25,8 @@ ChatTemplate named(const char* name) {
 
 // Two questions and an answer, as one text after BOS.
 std::string conversation(const ChatTemplate& form, const char* system) {
-  return joined(form.first_turn(system, "Hi")) + joined(form.answer("Yes?")) + joined(form.answer_end()) +
-         joined(form.between()) + joined(form.turn("Why"));
+  return joined(form.first_turn(system, "Hi", "Yes?")) + joined(form.answer("Yes?")) +
+         joined(form.answer_end()) + joined(form.between()) + joined(form.turn("Why"));
 }
 
 struct Rendering {
@@ -36,7 +36,7 @@ struct Rendering {
 };
 
 // As the makers of the models document their formats. Where a form begins each answer with reasoning, their
-// templates leave that of earlier answers out, and runnel keeps it.
+// templates leave that of earlier answers out; runnel keeps it where the model has answered.
 const Rendering renderings[] = {
     {"chatml",
      "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYes?<|im_end|>\n"
@@ -44,10 +44,10 @@ const Rendering renderings[] = {
      "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
      "Yes?<|im_end|>\n<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n"},
     {"chatml-think",
-     "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\nYes?<|im_end|>\n"
+     "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYes?<|im_end|>\n"
      "<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n<think>\n",
      "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
-     "<|im_start|>assistant\n<think>\nYes?<|im_end|>\n"
+     "<|im_start|>assistant\nYes?<|im_end|>\n"
      "<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n<think>\n"},
     {"llama2", "[INST] Hi [/INST] Yes? </s><s>[INST] Why [/INST]",
      "[INST] <<SYS>>\nBe kind\n<</SYS>>\n\nHi [/INST] Yes? </s><s>[INST] Why [/INST]"},
@@ -125,8 +125,8 @@ const Rendering renderings[] = {
      "<｜User｜>Hi<｜Assistant｜></think>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜></think>",
      "Be kind<｜User｜>Hi<｜Assistant｜></think>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜></think>"},
     {"deepseek-r1",
-     "<｜User｜>Hi<｜Assistant｜><think>\nYes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜><think>\n",
-     "Be kind<｜User｜>Hi<｜Assistant｜><think>\nYes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜><think>\n"},
+     "<｜User｜>Hi<｜Assistant｜>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜><think>\n",
+     "Be kind<｜User｜>Hi<｜Assistant｜>Yes?<｜end▁of▁sentence｜><｜User｜>Why<｜Assistant｜><think>\n"},
     {"deepseek-coder",
      "You are an AI programming assistant, utilizing the Deepseek Coder model, developed by Deepseek Company, "
      "and you only answer questions related to computer science. For politically sensitive questions, "
@@ -281,6 +281,21 @@ TEST(ChatTemplate, BlanksInFrontOfAnswers) {
       for (const ChatPiece& piece : pieces) EXPECT_EQ(piece.markup, piece.text == " ") << form.name();
   }
   EXPECT_EQ(joined(named("deepseek").answer("  Yes ")), "  Yes ");
+}
+
+TEST(ChatTemplate, ReasoningIsBegunWhereTheAnswerGoesOnWithIt) {
+  for (const char* name : {"chatml-think", "deepseek-r1"}) {
+    const ChatTemplate form = named(name);
+    for (const char* generated : {"", "Well</think>\n\nYes"}) {
+      EXPECT_TRUE(joined(form.turn("Why", generated)).ends_with("<think>\n")) << name;
+      EXPECT_TRUE(joined(form.first_turn("", "Why", generated)).ends_with("<think>\n")) << name;
+      EXPECT_TRUE(joined(form.user_rest("Why", generated)).ends_with("<think>\n")) << name;
+    }
+    for (const char* other : {"Yes", "<think>\nWell</think>\n\nYes"}) {
+      EXPECT_EQ(joined(form.turn("Why", other)).find("<think>"), std::string::npos) << name;
+      EXPECT_EQ(joined(form.first_turn("", "Why", other)).find("<think>"), std::string::npos) << name;
+    }
+  }
 }
 
 TEST(ChatTemplate, EndsOfAnswers) {

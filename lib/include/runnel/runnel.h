@@ -428,8 +428,9 @@ RUNNEL_API runnel_status runnel_chat_say(runnel_chat* chat, const char* text, si
 
 /* Reads an exchange that took place elsewhere, what the user said and the answer to it, as if it had taken
  * place here: one of a conversation that is kept as text, or an example of what answers are to be like. The
- * answer is not ended: runnel_chat_continue goes on with it, and the next message ends it. What could not be
- * read to its end is taken back. */
+ * answer is not ended: runnel_chat_continue goes on with it, and the next message ends it. Where the form
+ * begins answers with reasoning ("<think>"), one without the end of it ("</think>") stands there without any,
+ * as the templates write earlier answers. What could not be read to its end is taken back. */
 RUNNEL_API runnel_status runnel_chat_add(runnel_chat* chat, const char* text, size_t n_bytes,
                                          const char* answer, size_t n_answer_bytes);
 
