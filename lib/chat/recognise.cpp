@@ -58,6 +58,8 @@ constexpr Signature signatures[] = {
     {"phi3", {"'<|' + message['role'] + '|>' + '\n'", "<|end|>"}},
     {"phi4-mini", {"'<|' + message['role'] + '|>' + message['content'] + '<|end|>'"}},
     {"tulu", {"'<|user|>\n' + message['content'] + '\n'", "<|assistant|>\n", "eos_token"}},
+    {"tulu",
+     {"'<|user|>\n' + message['content'] }}", "<|assistant|>\n", "eos_token"}},  // and its own newline
     {"zephyr", {"<|user|>\n", "<|assistant|>", "eos_token"}, {"<|end|>", "[gMASK]"}},
 };
 

@@ -394,6 +394,18 @@ const Source sources[] = {
     {"tulu",
      "{{ '<|user|>\n' + message['content'] + '\n' }}{{ '<|assistant|>\n'  + message['content'] + eos_token + "
      "'\n' }}"},
+    {"tulu",  // Tulu 2, Merlinite
+     "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + message['content'] }}\n"
+     "{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + message['content'] }}\n"
+     "{% elif message['role'] == 'assistant' %}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n"
+     "{% endif %}\n{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n"
+     "{% endfor %}"},
+    {"zephyr",
+     "{% for message in messages %}\n{% if message['role'] == 'user' %}\n"
+     "{{ '<|user|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n"
+     "{{ '<|system|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'assistant' %}\n"
+     "{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n"
+     "{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}"},
     {"deepseek",
      "{{ 'User: ' + message['content'] + '\n\n' }}{{ 'Assistant: ' + message['content'] + eos_token }}"
      "{{ message['content'] + '\n\n' }}"},
