@@ -19,8 +19,9 @@ constexpr const char* no_form = "";  // that is known
 
 constexpr Signature signatures[] = {
     {"phi4", {"<|im_start|>", "<|im_sep|>"}},
-    {"chatml-think", {"<|im_start|>", "<|im_start|>assistant\n<think>\n"}},
+    {"chatml-think", {"<|im_start|>", "<|im_start|>assistant\n<think>\n'"}},
     {"chatml-think", {"<|im_start|>", "{%- else %}{{- '<think>\n' }}"}},
+    {"chatml-no-think", {"<|im_start|>assistant\n<think>\n\n</think>\n\n'"}, {"<|im_start|>assistant\n'"}},
     {"chatml", {"<|im_start|>"}},
 
     {"openchat-3.6", {"<|start_header_id|>GPT4 Correct ", "<|eot_id|>"}},
@@ -44,7 +45,7 @@ constexpr Signature signatures[] = {
     {"command-r", {"<|START_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>"}, {"<|START_TEXT|>", "<|START_RESPONSE|>"}},
     {"openchat", {"GPT4 Correct ", "<|end_of_turn|>"}},
 
-    {"deepseek-r1", {"<｜User｜>", "<｜Assistant｜><think>\n"}},
+    {"deepseek-r1", {"<｜User｜>", "<｜Assistant｜><think>\n'"}},
     {"deepseek-v3.1", {"<｜User｜>", "<｜Assistant｜>", "not thinking"}},
     {"deepseek-v3", {"<｜User｜>", "<｜Assistant｜>"}},
     {"deepseek-coder", {"### Instruction:\n", "<|EOT|>"}},

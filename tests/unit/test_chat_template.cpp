@@ -49,6 +49,12 @@ const Rendering renderings[] = {
      "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
      "<|im_start|>assistant\nYes?<|im_end|>\n"
      "<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n<think>\n"},
+    {"chatml-no-think",
+     "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYes?<|im_end|>\n"
+     "<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+     "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+     "<|im_start|>assistant\nYes?<|im_end|>\n"
+     "<|im_start|>user\nWhy<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"},
     {"llama2", "[INST] Hi [/INST] Yes? </s><s>[INST] Why [/INST]",
      "[INST] <<SYS>>\nBe kind\n<</SYS>>\n\nHi [/INST] Yes? </s><s>[INST] Why [/INST]"},
     {"llama2-one-bos", "[INST] Hi [/INST] Yes? </s>[INST] Why [/INST]",
@@ -335,6 +341,18 @@ const Source sources[] = {
     {"chatml",  // reasoning only on demand
      "{{- '<|im_start|>assistant\\n' }}{%- if enable_thinking is true %}{{- '<think>\\n' }}{%- endif %}"},
     {"chatml-think", "{{- '<|im_start|>assistant\\n<think>\\n' }}"},
+    {"chatml-no-think",
+     "{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}"
+     "{%- if add_generation_prompt %}\n    {{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' }}\n{%- "
+     "endif %}"},
+    {"chatml-think",
+     "{%- if enable_thinking is false %}{{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' }}"
+     "{%- else %}{{- '<|im_start|>assistant\\n<think>\\n' }}{%- endif %}"},
+    {"chatml",
+     "{{ '<|im_start|>user\\n' + content + '<|im_end|>\\n' }}"
+     "{%- if enable_thinking is false %}{{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' }}"
+     "{%- else %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"},
+    {"deepseek-v3", "{{'<｜User｜>' + message['content']}}{{'<｜Assistant｜><think>\\n\\n</think>\\n\\n'}}"},
     {"mistral-v0.1",
      "{{ '[INST] ' + message['content'] + ' [/INST]' }}{{ message['content'] + eos_token + ' ' }}"},
     {"mistral", "{{ '[INST] ' + message['content'] + ' [/INST]' }}{{ message['content'] + eos_token }}"},
