@@ -22,7 +22,7 @@ constexpr Signature signatures[] = {
     {"chatml-think", {"<|im_start|>", "<|im_start|>assistant\n<think>\n'"}},
     {"chatml-think", {"<|im_start|>", "{%- else %}{{- '<think>\n' }}"}},
     {"chatml-no-think", {"<|im_start|>assistant\n<think>\n\n</think>\n\n'"}, {"<|im_start|>assistant\n'"}},
-    {"chatml", {"<|im_start|>"}},
+    {"chatml", {"<|im_start|>", "<|im_end|>"}},
 
     {"openchat-3.6", {"<|start_header_id|>GPT4 Correct ", "<|eot_id|>"}},
     {"llama3.1", {"<|start_header_id|>", "<|eot_id|>", "Cutting Knowledge Date", "Today Date"}},

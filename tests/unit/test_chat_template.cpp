@@ -339,6 +339,7 @@ const Source sources[] = {
      "'<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% "
      "endif %}"},
     {"chatml",  // reasoning only on demand
+     "{{- '<|im_start|>user\\n' + content + '<|im_end|>\\n' }}"
      "{{- '<|im_start|>assistant\\n' }}{%- if enable_thinking is true %}{{- '<think>\\n' }}{%- endif %}"},
     {"chatml-think", "{{- '<|im_start|>assistant\\n<think>\\n' }}"},
     {"chatml-no-think",
@@ -473,6 +474,8 @@ TEST(ChatTemplate, UnknownTemplatesAreErrorsThatSayWhatToDo) {
         "{{ '<|start|>user<|message|>' + message.content + '<|end|>' }}",
         // Functionary 3.1 tells no date of today
         "{{- '<|start_header_id|>' }}{{- 'Cutting Knowledge Date: December 2023\\n\\n' }}{{- '<|eot_id|>' }}",
+        // SeaLLM: its vocabulary has no <|im_end|>
+        "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '</s>' }}",
         "{{ '[INST] <<SYS>>' + system + '<</SYS>>' }}{{ '[INST] ' + content + ' [/INST]' }}", "<|user|>",
         "[INST]"}) {
     auto form = ChatTemplate::create(source, "<s>", "</s>");

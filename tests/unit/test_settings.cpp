@@ -141,7 +141,7 @@ TEST(Settings, KernelRows) {
 
 TEST(Settings, Templates) {
   EXPECT_EQ(stored("template", "chatml"), "chatml");
-  const std::string source = "{{ '<|im_start|>' + message['role'] }}";
+  const std::string source = "{{ '<|im_start|>' + message['role'] + '<|im_end|>' }}";
   EXPECT_EQ(stored("template", source), source);
   EXPECT_EQ(stored("template", ""), "");
   for (const char* value : {"abacus", "{% abacus %}"}) {
