@@ -60,6 +60,7 @@ constexpr Patterns jais2 = {
     R"(|(?<![^\S\r\n])\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S))"
     R"(|\s{4}(?!\S)|\s{1,2}(?!\S)|\s)",
     nullptr};
+// The lookbehind keeps a long run of spaces with more behind it from being searched from each of them.
 constexpr Patterns deepseek_llm = {
     R"([\r\n])",
     // The letters with case of an older Unicode.
@@ -75,7 +76,7 @@ constexpr Patterns deepseek_llm = {
     R"(\x{a680}-\x{a69b}\x{a722}-\x{a76f}\x{a771}-\x{a787}\x{a78b}-\x{a78e}\x{ab70}-\x{abbf}\x{fb00}-\x{fb06})"
     R"(\x{fb13}-\x{fb17}\x{ff21}-\x{ff3a}\x{ff41}-\x{ff5a}\x{10400}-\x{1044f}\x{104b0}-\x{104d3}\x{104d8}-\x{104fb})"
     R"(\x{10c80}-\x{10cb2}\x{10cc0}-\x{10cf2}\x{118a0}-\x{118df}\x{1e900}-\x{1e943}]+)",
-    R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3001}\x{3002}]+)", R"(\s+$)",
+    R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3001}\x{3002}]+)", R"((?<!\s)\s+$)",
     RUNNEL_FROM_SAMARITAN, R"(\p{N}+)", nullptr};
 constexpr Patterns deepseek_coder = {R"([\r\n])",           R"(\s?\p{L}+)", R"(\s?\p{P}+)",
                                      RUNNEL_FROM_SAMARITAN, R"(\p{N})",     nullptr};

@@ -3,6 +3,7 @@
 // Mistral's own (tekken) and with the patterns of the models' files.
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <numeric>
 
 #include "lib/text/utf8.h"
@@ -126,6 +127,29 @@ TEST(PreTokenizer, SpacesAreUnicodesWhiteSpace) {
                   "a"),
             (Pieces{"\xE3\x80\x80", "\xE3\x80\x80", "a"}));
   EXPECT_EQ(split("gpt-2", "\xE1\xA0\x8E!"), (Pieces{"\xE1\xA0\x8E!"}));
+}
+
+// JIT gives up early on a pattern that begins with \s+; where there is none, the patterns themselves have to
+// keep it from going over a run of spaces from each of them. Ten times the text, at most forty times as long.
+TEST(PreTokenizer, SpacesInFrontOfADigitTakeLinearTimeWithoutJit) {
+  for (const std::string& name : names()) {
+    std::vector<std::string> interpreted;
+    for (const char* const* p = find_pre_tokenizer(name)->patterns; *p != nullptr; ++p)
+      interpreted.push_back("(*NO_JIT)" + std::string(*p));
+    std::vector<const char*> patterns;
+    for (const std::string& pattern : interpreted) patterns.push_back(pattern.c_str());
+    patterns.push_back(nullptr);
+    const auto pre = PreTokenizer::compile(patterns.data());
+    ASSERT_TRUE(pre) << pre.error().message;
+    const auto cpu_seconds = [&pre](std::size_t n_spaces) {
+      std::vector<std::uint32_t> lengths;
+      const std::clock_t start = std::clock();
+      EXPECT_TRUE(pre->split(std::string(n_spaces, ' ') + "1", lengths));
+      return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    };
+    const double first = cpu_seconds(2000), second = cpu_seconds(20'000);
+    EXPECT_LT(second, 40 * first + 0.1) << name << ": " << first << " s, " << second << " s";
+  }
 }
 
 TEST(PreTokenizer, UnknownNamesAreNotFound) {
