@@ -139,6 +139,22 @@ std::string prompt_in_variable(std::string_view source, std::string_view name) {
   return next != std::string_view::npos && source[next] == '%' ? prompt : std::string();
 }
 
+bool begins_string(std::string_view text) { return text.starts_with('\'') || text.starts_with('"'); }
+
+// The prompt where the template sets it before it looks for one among the messages, or else; LLaMA-Factory's
+// do the one, Vicuna's the other. Under any condition it is not the default.
+std::string prompt_set_at_first(std::string_view source) {
+  constexpr std::string_view name = "set system_message = ";
+  std::size_t at = source.find(name);
+  while (at != std::string_view::npos && !begins_string(source.substr(at + name.size())))
+    at = source.find(name, at + name.size());
+  if (at == std::string_view::npos) return {};
+  const std::string_view before = source.substr(0, at);
+  const auto last_of = [before](std::string_view word) { return before.rfind(word) + 1; };  // 0: none
+  const bool has_condition = last_of("if ") > std::max(last_of("else %}"), last_of("else -%}"));
+  return has_condition ? std::string() : prompt_in_variable(source.substr(at), name);
+}
+
 // The prompt of templates like Llama 2's, where the switch for it is on: they are made from one that has
 // such.
 std::string prompt_switched_on(std::string_view source) {
@@ -162,6 +178,7 @@ std::string default_system_prompt(const ChatForm& form, std::string_view source)
   if (form.system_place == SystemPlace::own) {
     prompt = prompt_in_markup(form, source);
     if (prompt.empty()) prompt = prompt_in_variable(source, "default_system_message = ");
+    if (prompt.empty()) prompt = prompt_set_at_first(source);
   } else if (form.system_place == SystemPlace::inside) {
     prompt = prompt_switched_on(source);
   }

@@ -488,7 +488,7 @@ TEST(ChatTemplate, UnknownTemplatesAreErrorsThatSayWhatToDo) {
 }
 
 TEST(ChatTemplate, DefaultSystemPromptsAreReadOffTheTemplate) {
-  const auto prompt = [](const char* source) {
+  const auto prompt = [](std::string_view source) {
     auto form = ChatTemplate::create(source, "<s>", "</s>");
     return form ? form->default_system() : form.error().message;
   };
@@ -511,6 +511,20 @@ TEST(ChatTemplate, DefaultSystemPromptsAreReadOffTheTemplate) {
             "Don't\npanic");
   EXPECT_EQ(prompt("{%- set default_system_message = \"Today is \" + today %}{{'[SYSTEM_PROMPT]'}}[/INST]"),
             "");
+  const std::string chatml = "{{ '<|im_start|>system\\n' + system_message + '<|im_end|>\\n' }}";
+  const std::string given =
+      "{% if messages[0]['role'] == 'system' %}{% set system_message = messages[0]['content'] %}";
+  const std::string set_prompt = "{% set system_message = 'You are\\nRoot.' %}";
+  for (const std::string& source :
+       {set_prompt + given + "{% endif %}", "{{ bos_token }}" + set_prompt + given + "{% endif %}",
+        given + "{% else %}{% set loop_messages = messages %}" + set_prompt + "{% endif %}",
+        given + "{%- else -%}" + set_prompt + "{% endif %}"})
+    EXPECT_EQ(prompt(source + chatml), "You are\nRoot.") << source;
+  for (const std::string& source :
+       {given + "{% elif false == true %}" + set_prompt +
+            "{% else %}{% set system_message = false %}{% endif %}",
+        given + "{% endif %}" + set_prompt, std::string("{% set system_message = 'open")})
+    EXPECT_EQ(prompt(source + chatml), "") << source;
   const auto with_switch = [](const char* source, const char* is_on) {
     return std::string(source) + "{% if given %}{% set system_message = given %}{% elif " + is_on +
            " == true %}{% set system_message = 'Don\\'t\\npanic' %}{% endif %}";
@@ -518,8 +532,8 @@ TEST(ChatTemplate, DefaultSystemPromptsAreReadOffTheTemplate) {
   for (const char* source : {"{{ bos_token + '[INST] ' }}<<SYS>>",
                              "{{ bos_token }}{% set content = '<<SYS>>' %}"
                              "{{ '[INST] ' + content.strip() }}{{ ' ' + eos_token }}"}) {
-    EXPECT_EQ(prompt(with_switch(source, "true").c_str()), "Don't\npanic") << source;
-    EXPECT_EQ(prompt(with_switch(source, "false").c_str()), "") << source;
+    EXPECT_EQ(prompt(with_switch(source, "true")), "Don't\npanic") << source;
+    EXPECT_EQ(prompt(with_switch(source, "false")), "") << source;
   }
   EXPECT_EQ(prompt("{%- set default_system_message = 'open{{'[SYSTEM_PROMPT]'}}[/INST]"), "");
 
