@@ -68,14 +68,47 @@ constexpr Signature signatures[] = {
 // escape.
 char unescaped(char letter) { return letter == 'n' ? '\n' : letter == 't' ? '\t' : letter; }
 
-// The source with escapes resolved, one kind of quote, and no blanks between one tag and the next.
+// Follows a template's tags, and the strings in them.
+class Tags {
+ public:
+  // Takes a character that is not escaped, and the one after it. Whether it is a quote around a string.
+  bool take(char c, char next) {
+    if (quote_ != '\0') {
+      if (c != quote_) return false;
+      quote_ = '\0';
+      return true;
+    }
+    if (end_ == '\0') {
+      if (c == '{' && next == '{') end_ = '}';
+      if (c == '{' && next == '%') end_ = '%';
+      return false;
+    }
+    if (c == end_ && next == '}') end_ = '\0';
+    if (c == '\'' || c == '"') quote_ = c;
+    return quote_ != '\0';
+  }
+
+ private:
+  char end_ = '\0';    // what ends the tag at hand, before a }
+  char quote_ = '\0';  // around the string at hand
+};
+
+// What plain() has for a ' that is not around a string.
+constexpr char apostrophe = '\x01';
+
+// The source with escapes resolved, one kind of quote around strings, and no blanks between one tag and the
+// next.
 std::string plain(std::string_view source) {
   std::string text;
   text.reserve(source.size());
+  Tags tags;
   for (std::size_t i = 0; i < source.size(); ++i) {
     char c = source[i];
-    if (c == '\\' && i + 1 < source.size()) c = unescaped(source[++i]);
-    text += c == '"' ? '\'' : c;
+    const char after = i + 1 < source.size() ? source[i + 1] : '\0';
+    const bool is_escaped = c == '\\' && i + 1 < source.size();
+    if (is_escaped) c = unescaped(source[++i]);
+    const bool is_quote = !is_escaped && tags.take(c, after);
+    text += is_quote ? '\'' : c == '\'' ? apostrophe : c;
     if (c != '}') continue;
     const std::size_t next = source.find_first_not_of(" \t\r\n", i + 1);
     if (next != std::string_view::npos && source[next] == '{') i = next - 1;
@@ -118,7 +151,10 @@ std::string prompt_in_markup(const ChatForm& form, std::string_view source) {
     const bool is_markup = after.find_first_of("<[") != std::string_view::npos;
     if (!is_markup) prompt = prompt.substr(0, prompt.find('<'));  // where the next message's begins
     const std::size_t length = is_markup ? prompt.find(after) : prompt.rfind(after);
-    if (length != std::string_view::npos && length > 0) return std::string(prompt.substr(0, length));
+    if (length == std::string_view::npos || length == 0) continue;
+    std::string found(prompt.substr(0, length));
+    std::replace(found.begin(), found.end(), apostrophe, '\'');
+    return found;
   }
   return {};
 }

@@ -496,6 +496,10 @@ TEST(ChatTemplate, DefaultSystemPromptsAreReadOffTheTemplate) {
                    "parrot.<|im_end|>\\n' }}"
                    "{% endif %}"),
             "You are a parrot.");
+  for (const char* source : {"{{ '<|im_start|>system\\nDon\\'t \"panic\"<|im_end|>\\n' }}",
+                             "{{ \"<|im_start|>system\\nDon't \\\"panic\\\"<|im_end|>\\n\" }}",
+                             "{% if it is 'so' %}<|im_start|>system\nDon't \"panic\"<|im_end|>\n{% endif %}"})
+    EXPECT_EQ(prompt(source), "Don't \"panic\"") << source;
   EXPECT_EQ(prompt("{{ '<|im_start|>system\nTwo\nlines<|im_end|>\n' }}"), "Two\nlines");
   EXPECT_EQ(prompt("{{- '<|im_start|>system\\nAnswer within \\\\boxed{}.<|im_end|>\\n' }}"),
             "Answer within \\boxed{}.");
