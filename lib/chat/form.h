@@ -17,6 +17,13 @@ enum class SystemPlace {
   inside   // in the first user message, in front of its text
 };
 
+// What blanks are removed around.
+enum class Trims {
+  nothing,
+  messages,  // what is said, and not the system prompt
+  all
+};
+
 struct ChatForm {
   const char* name = "";
   const char* start = "";  // right after BOS, once
@@ -31,9 +38,7 @@ struct ChatForm {
   const char* default_system = "";
   SystemPlace system_place = SystemPlace::own;
   bool answers_with_blank = false;  // in front of an answer stands one, which the model generates with it
-  // Blanks around what is said are removed; not around a system prompt that is part of a message, which the
-  // templates of Llama 2 and Gemma 3 take as it is.
-  bool trims = false;
+  Trims trims = Trims::nothing;
 };
 
 std::size_t n_chat_forms();

@@ -111,7 +111,7 @@ ChatPieces ChatTemplate::turn(std::string_view said, std::string_view answer) co
 // The blank in front, the form's or the answer's own, is markup: after a special token it is not put in front
 // of the one that SentencePiece writes there, but is that one, as in an answer that is generated.
 ChatPieces ChatTemplate::answer(std::string_view text) const {
-  if (form_->trims) text = trimmed(text);
+  if (form_->trims != Trims::nothing) text = trimmed(text);
   const bool has_blank = text.starts_with(' ');
   if (has_blank) text.remove_prefix(1);
   ChatPieces pieces;
@@ -149,13 +149,12 @@ void ChatTemplate::add_markup(ChatPieces& pieces, std::string_view markup) const
 }
 
 void ChatTemplate::add_said(ChatPieces& pieces, std::string_view said) const {
-  add_text(pieces, form_->trims ? trimmed(said) : said);
+  add_text(pieces, form_->trims != Trims::nothing ? trimmed(said) : said);
 }
 
 void ChatTemplate::add_system(ChatPieces& pieces, std::string_view prompt) const {
-  const bool trims = form_->trims && form_->system_place != SystemPlace::inside;
   add_markup(pieces, form_->system_before);
-  add_text(pieces, trims ? trimmed(prompt) : prompt);
+  add_text(pieces, form_->trims == Trims::all ? trimmed(prompt) : prompt);
   add_markup(pieces, form_->system_after);
 }
 

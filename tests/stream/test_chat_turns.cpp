@@ -565,8 +565,8 @@ TEST(ChatTurns, an_added_answer_has_the_tokens_of_one_that_was_given) {
       synthetic_with(tiny("llama", 4), {{"\u2581x", normal}, {"[INST]", control}, {"[/INST]", control}});
   for (std::size_t i = 0; i < n_chat_forms(); ++i) {
     const ChatForm& form = chat_form(i);
-    if (form.trims && !form.answers_with_blank) continue;  // these take the blank away
-    if (*form.reasoning) continue;                         // of which there is none in these answers
+    if (form.trims != Trims::nothing && !form.answers_with_blank) continue;  // these take the blank away
+    if (*form.reasoning) continue;  // of which there is none in these answers
     Settings settings = greedy(600);
     settings.chat_template = form.name;
     settings.logit_bias = {{model->tokenizer()->find("\u2581x"), 1000.0f}};

@@ -268,6 +268,9 @@ TEST(ChatTemplate, BlanksAreTrimmedWhereTheFormDoes) {
   EXPECT_EQ(joined(named("gemma").system(" Be kind ")), "<start_of_turn>user\n Be kind \n\n");
   EXPECT_EQ(joined(named("llama3").system(" Be kind ")),
             "<|start_header_id|>system<|end_header_id|>\n\nBe kind<|eot_id|>");
+  EXPECT_EQ(joined(named("vicuna-v1.1").first_turn(" Be kind\n", " Hi ")), " Be kind\n USER: Hi ASSISTANT:");
+  EXPECT_EQ(joined(named("command-r").system(" Be kind\n")),
+            "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|> Be kind\n<|END_OF_TURN_TOKEN|>");
   EXPECT_EQ(joined(named("phi3").turn(" Hi ")), "<|user|>\n Hi <|end|>\n<|assistant|>\n");
   EXPECT_EQ(joined(named("gemma").turn(" \n")), "<start_of_turn>user\n<end_of_turn>\n<start_of_turn>model\n");
 }
@@ -282,7 +285,7 @@ TEST(ChatTemplate, BlanksInFrontOfAnswers) {
     } else {
       EXPECT_EQ(joined(without), "Yes") << form.name();
     }
-    EXPECT_EQ(joined(with), chat_form(i).trims ? joined(without) : " Yes") << form.name();
+    EXPECT_EQ(joined(with), chat_form(i).trims != Trims::nothing ? joined(without) : " Yes") << form.name();
     for (const ChatPieces& pieces : {with, without})
       for (const ChatPiece& piece : pieces) EXPECT_EQ(piece.markup, piece.text == " ") << form.name();
   }
