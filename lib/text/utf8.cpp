@@ -28,9 +28,9 @@ std::uint8_t byte_at(std::string_view text, std::size_t i) noexcept {
   return static_cast<std::uint8_t>(text[i]);
 }
 
-// Bytes at the start of text that are, or could become, one character; 0 when none can.
-std::size_t plausible_bytes(std::string_view text) noexcept {
-  const Form form = form_of(byte_at(text, 0));
+// Bytes at the start of text, whose first has this form, that are, or could become, one character; 0 when
+// none can.
+std::size_t plausible_bytes(std::string_view text, const Form& form) noexcept {
   std::size_t n = form.bytes == 0 ? 0 : 1;
   while (n < form.bytes && n < text.size()) {
     const std::uint8_t low = n == 1 ? form.min2 : 0x80;
@@ -44,8 +44,9 @@ std::size_t plausible_bytes(std::string_view text) noexcept {
 }  // namespace
 
 Utf8Char decode_utf8(std::string_view text) noexcept {
-  const std::size_t n = plausible_bytes(text);
-  if (n == 0 || n < form_of(byte_at(text, 0)).bytes) return {replacement_character, 1, false};
+  const Form form = form_of(byte_at(text, 0));
+  const std::size_t n = plausible_bytes(text, form);
+  if (n == 0 || n < form.bytes) return {replacement_character, 1, false};
   constexpr std::array<std::uint8_t, 5> payload = {0, 0x7F, 0x1F, 0x0F, 0x07};
   char32_t code = byte_at(text, 0) & payload[n];
   for (std::size_t i = 1; i < n; ++i) code = code << 6 | (byte_at(text, i) & 0x3F);
@@ -106,13 +107,14 @@ void Utf8Stream::push(std::string_view bytes, std::string& out) {
     pending_.push_back(byte);
     // What cannot go on gives up its first byte; the rest may start a character of its own.
     while (!pending_.empty()) {
-      const std::size_t n = plausible_bytes(pending_);
+      const Form form = form_of(byte_at(pending_, 0));
+      const std::size_t n = plausible_bytes(pending_, form);
       if (n == 0) {
         append_utf8(replacement_character, out);
         pending_.erase(0, 1);
         continue;
       }
-      if (n == form_of(byte_at(pending_, 0)).bytes) {
+      if (n == form.bytes) {
         out.append(pending_, 0, n);
         pending_.erase(0, n);
         continue;
