@@ -125,7 +125,6 @@ class VocabLoader {
     RUNNEL_ASSIGN(vocab_.unk, special_id("unknown_token_id", defaults.unk));
     RUNNEL_ASSIGN(vocab_.sep, special_id("seperator_token_id", defaults.sep));  // spelled so in the format
     RUNNEL_ASSIGN(vocab_.eot, special_id("eot_token_id", -1));
-    RUNNEL_ASSIGN(vocab_.eom, special_id("eom_token_id", -1));
     RUNNEL_ASSIGN(vocab_.add_bos, file_.get_bool(key("add_bos_token"), defaults.add_bos));
     RUNNEL_ASSIGN(vocab_.add_eos, file_.get_bool(key("add_eos_token"), defaults.add_eos));
     vocab_.add_bos = vocab_.add_bos && vocab_.bos >= 0;
@@ -136,7 +135,8 @@ class VocabLoader {
   // By the rules of llama.cpp: the ids the file names, and well-known spellings, which become control tokens.
   Result<void> find_ends() {
     if (vocab_.eot < 0) vocab_.eot = find_control(end_of_turn);
-    if (vocab_.eom < 0) vocab_.eom = find_control(end_of_message);
+    RUNNEL_ASSIGN(Token eom, special_id("eom_token_id", -1));
+    if (eom < 0) eom = find_control(end_of_message);
     for (const FimToken& fim : fim_tokens) {
       RUNNEL_ASSIGN(Token id, special_id(fim.id_key, -1));
       if (id < 0) id = find_control(fim.spellings);
@@ -147,7 +147,7 @@ class VocabLoader {
     if (const Token id = vocab_.index.find("</s>"); id >= 0 && vocab_.has(id, token_control)) add_end(id);
     add_end(vocab_.eos);
     add_end(vocab_.eot);
-    add_end(vocab_.eom);
+    add_end(eom);
 
     // In the harmony and solar-open forms <|end|> only closes one message of an answer.
     const bool calls = ends_with_any({"<|call|>", "<|calls|>"});

@@ -55,7 +55,7 @@ struct Vocab {
   TokenIndex index;                         // of texts; the first of equal ones counts
   std::size_t max_token_bytes = 0;
 
-  Token bos = -1, eos = -1, eot = -1, eom = -1, unk = -1, sep = -1;
+  Token bos = -1, eos = -1, eot = -1, unk = -1, sep = -1;
   bool add_bos = false, add_eos = false;
   std::vector<Token> end_ids;  // tokens that end generation, sorted
   // Control, unknown and user-defined tokens: longest text first, then by id.
