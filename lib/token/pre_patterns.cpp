@@ -3,8 +3,10 @@
 // split exactly as it does, which differs from the original here and there. Not so where words end at
 // capitals (GPT-4o, tekken, Kimi K2, Youtu): there llama.cpp leaves out case or combining marks, without
 // which texts in Hindi or Thai become up to 1.7 times as many tokens as the models learned; these patterns
-// are the models' own. \s means White_Space. The alternatives 's 't ... in both cases are spelled out because
-// caseless matching would take U+017F for an s.
+// are the models' own. Nor where llama.cpp is at odds with a model's file: among the symbols \p{S} of
+// DeepSeek V3 it has no ~, and of glm4 it merges words that are tokens as they stand. \s means White_Space.
+// The alternatives 's 't ... in both cases are spelled out because caseless matching would take U+017F for an
+// s.
 #include "lib/token/pre_tokenizer.h"
 
 namespace runnel {
