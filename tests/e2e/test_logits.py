@@ -7,11 +7,12 @@ import struct
 
 import e2e
 
-# as in tests/support/golden.h
-FAMILIES = (
-    "llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense", "gemma2-dense", "phi3-dense", "gpt2-dense",
-    "granite-dense", "falcon-dense", "bloom-dense",
-)
+# The models of tests/support/golden.h, and what is too far from the reference (tests/golden/test_golden.cpp says
+# why GELU is further off).
+LARGEST_ERRORS = {
+    **dict.fromkeys(("llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense", "phi3-dense", "granite-dense"), 1e-11),
+    **dict.fromkeys(("gemma2-dense", "gpt2-dense", "falcon-dense", "bloom-dense"), 3e-7),
+}
 
 
 def nmse(ours, reference):
@@ -28,17 +29,18 @@ class Logits(e2e.TestCase):
         return array.array("f", out.read_bytes())
 
     def test_families_agree_with_the_reference(self):
-        for family in FAMILIES:
+        for family, largest in LARGEST_ERRORS.items():
             with self.subTest(family):
                 model = e2e.shared(f"golden/{family}.gguf")
                 data = e2e.shared(f"golden/{family}.logits").read_bytes()
                 n_tokens, n_vocab = struct.unpack_from("<II", data)
                 tokens = struct.unpack_from(f"<{n_tokens}i", data, 8)
                 reference = array.array("f", data[8 + 4 * n_tokens :])
+                window = 256 if family == "phi3-dense" else 0  # as in tests/golden/test_golden.cpp
                 for arguments in (("-t", "1"), ("-t", "2"), ("-t", "1", "--step")):
-                    ours = self.logits(model, tokens, "--cache", "f32", *arguments)
+                    ours = self.logits(model, tokens, "--cache", "f32", "--window", window, *arguments)
                     self.assertEqual(len(ours), n_tokens * n_vocab)
-                    self.assertLess(nmse(ours, reference), 1e-6, arguments)
+                    self.assertLess(nmse(ours, reference), largest, arguments)
 
     def test_shape(self):
         n_vocab = json.loads(self.succeed("info", e2e.DEMO, "--json").out)["model"]["n_vocab"]

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <fstream>
+#include <string_view>
 
 #include "tests/support/api.h"
 #include "tests/support/golden.h"
@@ -14,25 +14,17 @@ namespace {
 
 using namespace runnel::test;
 
-struct Golden {
-  std::vector<std::int32_t> tokens;
-  std::size_t n_vocab = 0;
-  std::vector<float> logits;
-};
+// Sums of floats in another order are up to 5e-13 apart. With GELU it is 1.5e-7, for llama.cpp looks that up
+// by a half float in a table of half floats; tests/stream/test_definition.cpp does so too and sees what this
+// hides.
+double max_error(std::string_view model) {
+  const bool has_gelu =
+      model == "gemma2-dense" || model == "gpt2-dense" || model == "falcon-dense" || model == "bloom-dense";
+  return has_gelu ? 3e-7 : 1e-11;
+}
 
-// u32 n_tokens, u32 n_vocab, i32 tokens[n_tokens], f32 logits[n_tokens][n_vocab]
-Golden read_golden(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::uint32_t sizes[2] = {};
-  in.read(reinterpret_cast<char*>(sizes), sizeof sizes);
-  Golden g;
-  g.tokens.resize(sizes[0]);
-  g.n_vocab = sizes[1];
-  g.logits.resize(sizes[0] * static_cast<std::size_t>(sizes[1]));
-  in.read(reinterpret_cast<char*>(g.tokens.data()), static_cast<std::streamsize>(g.tokens.size() * 4));
-  in.read(reinterpret_cast<char*>(g.logits.data()), static_cast<std::streamsize>(g.logits.size() * 4));
-  if (!in) throw std::runtime_error("cannot read " + path);
-  return g;
+std::string window(std::string_view model) {
+  return model == "phi3-dense" ? std::to_string(golden_context) : "0";  // 0: what it is trained for
 }
 
 class GoldenTest : public testing::TestWithParam<const char*> {};
@@ -46,7 +38,9 @@ TEST_P(GoldenTest, logits) {
     std::vector<float> first_batch, first_steps;
     for (const char* threads : {"1", "2"}) {
       SCOPED_TRACE(std::string(isa) + ", threads " + threads);
-      const auto session = open_session(model.get(), {{"isa", isa}, {"threads", threads}, {"cache", "f32"}});
+      const auto session = open_session(
+          model.get(),
+          {{"isa", isa}, {"threads", threads}, {"cache", "f32"}, {"window", window(GetParam())}});
       const auto batch = feed_for_logits(session.get(), golden.n_vocab, golden.tokens);
       require(runnel_session_reset(session.get()));
       std::vector<float> steps;
@@ -56,8 +50,8 @@ TEST_P(GoldenTest, logits) {
       }
       ASSERT_EQ(batch.size(), golden.logits.size());
       const double batch_error = nmse(batch.data(), golden.logits.data(), batch.size());
-      EXPECT_LT(batch_error, 1e-6);
-      EXPECT_LT(nmse(steps.data(), golden.logits.data(), steps.size()), 1e-6);
+      EXPECT_LT(batch_error, max_error(GetParam()));
+      EXPECT_LT(nmse(steps.data(), golden.logits.data(), steps.size()), max_error(GetParam()));
       EXPECT_LT(nmse(steps.data(), batch.data(), steps.size()), 1e-9);
       if (threads[0] == '1') {
         std::printf("%-14s %-8s NMSE %.2g, step by step against in one batch %.2g\n", GetParam(), isa,

@@ -6,6 +6,8 @@
 #include <numbers>
 #include <numeric>
 
+#include "quant/float16.h"
+
 namespace runnel::test {
 namespace {
 
@@ -13,6 +15,13 @@ double silu(double x) { return x / (1 + std::exp(-x)); }
 
 double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+double table_gelu(double x) {
+  const auto rounded = [](double value) {
+    return static_cast<double>(quant::f16_to_f32(quant::f32_to_f16(static_cast<float>(value))));
+  };
+  return std::fabs(x) < 10 ? rounded(gelu(rounded(x))) : std::max(x, 0.0);  // the table ends at 10
 }
 
 std::vector<double> decode(const Linear& w, std::size_t row) {
@@ -34,8 +43,10 @@ SlowDecoder::SlowDecoder(const Model& model, std::size_t n_prefix, std::size_t w
   const double base = *model.file().get_real(model.architecture() + ".rope.freq_base", 10000.0);
   for (std::int64_t i = 0; i < n_rot; i += 2)
     frequencies_.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(n_rot)));
-  // Llama 3's factors, or LongRoPE's for sessions within the context of the first training.
-  for (const char* name : {"rope_freqs.weight", "rope_factors_short.weight"}) {
+  // Llama 3's factors, or LongRoPE's: those for sessions beyond the context of the first training are others.
+  const bool is_long = n_prefix + window > model.shape().n_ctx_train;
+  for (const char* name :
+       {"rope_freqs.weight", is_long ? "rope_factors_long.weight" : "rope_factors_short.weight"}) {
     const GgufTensor* factors = model.file().find_tensor(name);
     for (std::size_t i = 0; factors && i < frequencies_.size(); ++i) {
       float factor;
@@ -218,14 +229,15 @@ SlowDecoder::Vector SlowDecoder::attention(const Layer& layer, std::size_t i_lay
   return multiply(layer.o, out);
 }
 
+double SlowDecoder::activate(double x) const {
+  if (model_.family().activation == Activation::silu) return silu(x);
+  return has_gelu_table_ ? table_gelu(x) : gelu(x);
+}
+
 SlowDecoder::Vector SlowDecoder::ffn(const FfnWeights& w, const Vector& x) const {
   Vector up = multiply(w.up, x);
   const Vector gate = w.gate ? multiply(w.gate, x) : up;
-  const bool is_silu = model_.family().activation == Activation::silu;
-  for (std::size_t i = 0; i < up.size(); ++i) {
-    const double activated = is_silu ? silu(gate[i]) : gelu(gate[i]);
-    up[i] = w.gate ? activated * up[i] : activated;
-  }
+  for (std::size_t i = 0; i < up.size(); ++i) up[i] = activate(gate[i]) * (w.gate ? up[i] : 1.0);
   return multiply(w.down, up);
 }
 

@@ -16,6 +16,9 @@ class SlowDecoder {
  public:
   SlowDecoder(const Model& model, std::size_t n_prefix, std::size_t window, bool by_turn = false);
 
+  // GELU as llama.cpp computes it: looked up by its input as a half float in a table of half floats.
+  void use_gelu_table() { has_gelu_table_ = true; }
+
   // Reads a token; the logits [n_vocab] after it.
   std::vector<double> read(Token token, bool begins_turn = false);
 
@@ -40,6 +43,7 @@ class SlowDecoder {
   Vector norm(const NormWeights& w, const Vector& x) const;
   void rotate(double* head, double cache_position) const;
   Vector attention(const Layer& layer, std::size_t i_layer, const Vector& x);
+  double activate(double x) const;
   Vector ffn(const FfnWeights& w, const Vector& x) const;
   Vector experts(const Layer& layer, const Vector& x) const;
   double alibi_slope(std::size_t head) const;
@@ -48,6 +52,7 @@ class SlowDecoder {
   const Model& model_;
   std::size_t n_prefix_, window_;
   bool by_turn_;
+  bool has_gelu_table_ = false;
   std::vector<Seen> cache_;  // what is seen, in order; the token at hand is the last
   std::vector<double> frequencies_;
   mutable std::unordered_map<const std::byte*, std::vector<float>>
