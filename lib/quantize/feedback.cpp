@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace runnel {
 namespace {
@@ -65,6 +66,12 @@ void find_shares(float* shares, const float* sums, std::size_t n_tokens, const f
   if (!is_finite) std::fill_n(shares, group * group, 0.0f);
 }
 
+// Errors of weights near the largest float may add up to more, and two infinities to no number.
+float finite(float x) {
+  constexpr float most = std::numeric_limits<float>::max();
+  return std::isnan(x) ? 0.0f : std::clamp(x, -most, most);
+}
+
 }  // namespace
 
 std::vector<double> SecondMoments::rms() const {
@@ -102,10 +109,11 @@ void Feedback::quantize_row(std::int8_t* codes, std::uint16_t* scales, float* w,
     const std::size_t n = std::min(group, n_cols_ - begin);
     for (std::size_t i = 0; i < n; ++i) {
       const float scale = quant::scale_value_i8(scales[(begin + i) / scale_group], variant);
+      w[begin + i] = finite(w[begin + i]);
       const float exact = scale > 0 ? w[begin + i] / scale : 0.0f;
       const float code = std::clamp(std::nearbyint(exact), -quant::int8_most, quant::int8_most);
       codes[begin + i] = static_cast<std::int8_t>(code);
-      const float error = w[begin + i] - code * scale;
+      const float error = finite(w[begin + i] - code * scale);
       for (std::size_t j = i + 1; j < n; ++j) w[begin + j] -= error * shares[i * group + j];
     }
   }

@@ -107,9 +107,9 @@ double product_error(const std::vector<float>& x, const std::vector<float>& w, c
   return sum;
 }
 
-TEST(Feedback, lowers_the_error_of_products_with_inputs_like_those_seen) {
-  constexpr std::size_t n_cols = 200, n_tokens = 2000,
-                        n_hidden = 24;  // a short last group; inputs that go together
+// Inputs [n_tokens, n_cols] that go together: mixtures of a few hidden ones.
+std::vector<float> mixed_inputs(std::size_t n_tokens, std::size_t n_cols) {
+  constexpr std::size_t n_hidden = 24;
   const std::vector<float> mix = random_numbers(n_hidden * n_cols, 3),
                            hidden = random_numbers(n_tokens * n_hidden, 4);
   std::vector<float> x(n_tokens * n_cols);
@@ -117,6 +117,12 @@ TEST(Feedback, lowers_the_error_of_products_with_inputs_like_those_seen) {
     for (std::size_t h = 0; h < n_hidden; ++h)
       for (std::size_t c = 0; c < n_cols; ++c)
         x[t * n_cols + c] += hidden[t * n_hidden + h] * mix[h * n_cols + c];
+  return x;
+}
+
+TEST(Feedback, lowers_the_error_of_products_with_inputs_like_those_seen) {
+  constexpr std::size_t n_cols = 200;  // a short last group
+  const std::vector<float> x = mixed_inputs(2000, n_cols);
   Team team(2);
   const Feedback feedback(team, moments_of(x, n_cols), {});
   double nearest_error = 0, feedback_error = 0;
@@ -170,6 +176,26 @@ TEST(Feedback, counts_inputs_as_balancing_leaves_them) {
   a.quantize_row(codes_a.data(), &scale_a, w.data(), quant::VariantI8::g128);
   b.quantize_row(codes_b.data(), &scale_b, v.data(), quant::VariantI8::g128);
   EXPECT_EQ(codes_a, codes_b);
+}
+
+// Of weights near the largest float the errors passed on add up to more.
+TEST(Feedback, keeps_what_is_left_finite) {
+  constexpr std::size_t n_cols = 128;
+  Team team(1);
+  const Feedback feedback(team, moments_of(mixed_inputs(400, n_cols), n_cols), {});
+  for (const float size : {0x1p126f, std::numeric_limits<float>::max()}) {
+    for (const auto variant : {quant::VariantI8::g32, quant::VariantI8::g128}) {
+      std::vector<float> w = random_numbers(n_cols, 13);
+      for (float& value : w) value = std::copysign(size, value);
+      std::int8_t codes[n_cols];
+      std::uint16_t scales[4];
+      feedback.quantize_row(codes, scales, w.data(), variant);
+      for (std::size_t c = 0; c < n_cols; ++c) {
+        EXPECT_TRUE(std::isfinite(w[c])) << size << ", column " << c << ": " << w[c];
+        EXPECT_GE(codes[c], -127) << c;
+      }
+    }
+  }
 }
 
 TEST(Feedback, takes_any_moments) {
