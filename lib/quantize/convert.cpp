@@ -35,8 +35,7 @@ const TypeInfo& new_type(const GgufTensor& tensor, TensorType type) {
   if (tensor.rank == 1 || type == TensorType::f32) return quant::type_info(TensorType::f32);
   const std::string_view name = tensor.name;
   const bool is_matrix = name.ends_with(".weight") && !name.ends_with("_norm.weight") &&
-                         name != "position_embd.weight" && name != "token_types.weight" &&
-                         !name.ends_with("ffn_gate_inp.weight");
+                         name != "position_embd.weight" && !name.ends_with("ffn_gate_inp.weight");
   if (!is_matrix) return *tensor.type;
   const TypeInfo& wanted = quant::type_info(type);
   return tensor.dims[0] % wanted.block_size == 0 ? wanted : quant::type_info(TensorType::f16);

@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "lib/io/packed_file.h"
 #include "lib/model.h"
 #include "lib/quantize/convert.h"
 #include "lib/quantize/pack_model.h"
@@ -21,17 +20,6 @@ std::optional<TensorType> plain_type(std::string_view name) {
   return std::nullopt;
 }
 
-// What can be told without reading a weight.
-Result<void> check_input(const GgufFile& file) {
-  RUNNEL_ASSIGN(const bool packed, is_packed(file));
-  if (packed)
-    return error(RUNNEL_UNSUPPORTED, "%s: already packed as int8; quantise the file it was made from",
-                 file.name().c_str());
-  if (file.tensors().empty())
-    return error(RUNNEL_BAD_FILE, "%s: the file holds no weights", file.name().c_str());
-  return {};
-}
-
 }  // namespace
 
 Result<void> quantize(const std::string& in, const std::string& out, const Quantization& how,
@@ -43,10 +31,11 @@ Result<void> quantize(const std::string& in, const std::string& out, const Quant
   if (plain && !how.calibration.empty())
     return error(RUNNEL_BAD_ARGUMENT, "a calibration text serves type i8 only, not %s", how.type.c_str());
   RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));
-  RUNNEL_ASSIGN(GgufFile file, GgufFile::open(in));
-  RUNNEL_TRY(check_input(file));
-  if (plain) return convert(file, *plain, out, how, kernels, thread_count(settings));
   RUNNEL_ASSIGN(const auto model, Model::open(in, Settings()));
+  if (model->is_packed())
+    return error(RUNNEL_UNSUPPORTED, "%s: already packed as int8; quantise the file it was made from",
+                 model->file().name().c_str());
+  if (plain) return convert(model->file(), *plain, out, how, kernels, thread_count(settings));
   RUNNEL_ASSIGN(GgufWriter writer, GgufWriter::create(out, {in}));
   return pack_model(*model, std::move(writer), how, kernels, thread_count(settings));
 }

@@ -19,8 +19,8 @@ struct Quantization {
   std::function<bool(double)> on_progress;
 };
 
-// in: a GGUF file with weights in F32, F16, BF16 or Q8_0. Of `settings` those of threads and kernels count.
-// The file out appears when it is complete, and never replaces `in`.
+// in: a GGUF file that runnel runs (lib/model.h), with weights in F32, F16, BF16 or Q8_0. Of `settings` those
+// of threads and kernels count. The file out appears when it is complete, and never replaces `in`.
 Result<void> quantize(const std::string& in, const std::string& out, const Quantization& how,
                       const Settings& settings);
 

@@ -270,6 +270,26 @@ TEST_F(QuantizeTest, writes_plain_files_by_the_rules_of_other_tools) {
   }
 }
 
+// As in llama.cpp's tool.
+TEST_F(QuantizeTest, positions_and_routers_keep_their_type) {
+  for (const char* model : {"gpt2-dense", "bloom-dense", "llama-moe"}) {
+    const std::string in = std::string("golden/") + model + ".gguf";
+    RUNNEL_NEEDS_SHARED(in);
+    fs::copy_file(shared(in), path(model));
+    for (const std::string type : {"f16", "q8_0"}) {
+      succeed(model, "out", type);
+      const GgufFile out = open("out");
+      for (const GgufTensor& tensor : out.tensors()) {
+        const bool is_kept =
+            tensor.rank == 1 || tensor.name == "position_embd.weight" || !tensor.name.ends_with(".weight") ||
+            tensor.name == "blk.0.ffn_gate_inp.weight" || tensor.name == "blk.1.ffn_gate_inp.weight";
+        const char* expected = is_kept ? "F32" : type == "f16" ? "F16" : "Q8_0";
+        EXPECT_STREQ(tensor.type->name, expected) << model << " as " << type << ": " << tensor.name;
+      }
+    }
+  }
+}
+
 TEST_F(QuantizeTest, takes_q8_0_over_without_loss) {
   succeed("in", "q8_0", "q8_0");
   succeed("q8_0", "out", "i8");
@@ -308,6 +328,22 @@ TEST_F(QuantizeTest, names_what_cannot_be_written_or_read) {
   succeed("in", "out", "i8");
   fail(run("out", "again", {"i8", {}, {}}), RUNNEL_UNSUPPORTED, {"packed"});
   EXPECT_EQ(folder_.n_files(), 2u);
+}
+
+TEST_F(QuantizeTest, refuses_what_is_no_model_that_runs) {
+  const auto expect_refused = [&](const GgufBuilder& file, const std::string& naming) {
+    const auto bytes =
+        GgufBuilder(file).tensor("blk.0.ssm_conv1d.weight", {4, 32}, std::vector<float>(128)).build();
+    write_bytes(path("other"), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    for (const char* type : {"i8", "q8_0", "f16", "f32"})
+      fail(run("other", "out", {type, {}, {}}), RUNNEL_UNSUPPORTED, {"other", naming});
+    EXPECT_EQ(folder_.n_files(), 2u);
+  };
+  const GgufBuilder llama = GgufBuilder().add("general.architecture", "llama");
+  expect_refused(GgufBuilder(llama).add("general.type", "adapter"), "general.type is \"adapter\"");
+  expect_refused(GgufBuilder().add("general.type", "imatrix"), "general.type is \"imatrix\"");
+  expect_refused(GgufBuilder(llama).add("split.count", std::uint16_t{3}), "one of the 3 parts (split.count)");
+  expect_refused(GgufBuilder().add("general.architecture", "mamba"), "architecture \"mamba\" is not known");
 }
 
 TEST_F(QuantizeTest, names_weights_that_are_no_numbers) {
