@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/io/gguf_writer.h"
+#include "lib/quantize/copy_tensor.h"
 #include "lib/quantize/weight_rows.h"
 #include "lib/work.h"
 #include "quant/float16.h"
@@ -62,13 +63,8 @@ class Converter {
     RUNNEL_TRY(declare());
     for (const GgufTensor& tensor : file_.tensors()) {
       const TypeInfo& type = new_type(tensor, type_);
-      if (type.type != tensor.type->type) {
-        RUNNEL_TRY(encode(tensor, type));
-        continue;
-      }
-      RUNNEL_TRY(writer_.write({tensor.data, tensor.n_bytes}));
-      file_.drop_pages({tensor.data, tensor.n_bytes});
-      RUNNEL_TRY(work_.advance(static_cast<double>(n_rows(tensor) * tensor.dims[0])));
+      const bool is_same = type.type == tensor.type->type;
+      RUNNEL_TRY(is_same ? copy_tensor(file_, tensor, writer_, work_) : encode(tensor, type));
     }
     return writer_.finish();
   }

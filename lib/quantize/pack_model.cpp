@@ -8,6 +8,7 @@
 #include "lib/io/gguf_writer.h"
 #include "lib/io/packed_file.h"
 #include "lib/quantize/calibrate.h"
+#include "lib/quantize/copy_tensor.h"
 #include "lib/quantize/layer_factors.h"
 #include "lib/quantize/moments.h"
 #include "lib/quantize/pack_plan.h"
@@ -127,10 +128,8 @@ class ModelPacker {
   }
 
   Result<void> write(const PlannedTensor& tensor, const LayerFactors& factors) {
-    if (tensor.treatment == Treatment::copy) {
-      RUNNEL_TRY(writer_.write({tensor.source->data, tensor.source->n_bytes}));
-      return work_.advance(static_cast<double>(tensor.source->n_elements()));
-    }
+    if (tensor.treatment == Treatment::copy)
+      return copy_tensor(model_.file(), *tensor.source, writer_, work_);
     if (tensor.treatment == Treatment::to_f32) return write_f32(tensor, factors);
     packer_.begin(tensor);
     for (std::size_t i = 0; i < tensor.n_matrices(); ++i) {

@@ -136,6 +136,19 @@ class QuantizeTest : public testing::Test {
     EXPECT_TRUE(file);
     return std::move(*file);
   }
+  // A tensor that the model does not need holds integers.
+  static constexpr const char* stray = "cls.ids";
+  void write_with_integers(const std::string& name, std::uint64_t n) {
+    TinyModel model;
+    model.add_first(stray, {n});
+    model.write(path(name));
+    std::string file = contents(name);
+    const std::uint32_t i32 = static_cast<std::uint32_t>(quant::TensorType::i32);
+    const std::size_t at =
+        file.find(stray) + std::strlen(stray) + sizeof(std::uint32_t) + sizeof(std::uint64_t);
+    std::memcpy(file.data() + at, &i32, sizeof i32);  // in the place of F32, which is as long
+    write_bytes(path(name), file);
+  }
   std::string contents(const std::string& name) { return read_bytes(path(name)); }
 
   Folder folder_;
@@ -432,22 +445,39 @@ TEST_F(QuantizeTest, can_be_stopped_while_it_reads_a_text) {
 
 // A tensor of integers that the model does not need is no weight: it is copied as it is.
 TEST_F(QuantizeTest, copies_tensors_that_hold_no_weights) {
-  const std::string stray = "cls.ids";
-  TinyModel model;
-  model.add_first(stray, {12});
-  model.write(path("integers"));
-  std::string file = contents("integers");
-  const std::uint32_t i32 = static_cast<std::uint32_t>(quant::TensorType::i32);
-  const std::size_t at = file.find(stray) + stray.size() + sizeof(std::uint32_t) + sizeof(std::uint64_t);
-  std::memcpy(file.data() + at, &i32, sizeof i32);  // in the place of F32, which is as long
-  write_bytes(path("integers"), file);
+  write_with_integers("integers", 12);
   for (const char* type : {"i8", "q8_0", "f16"}) {
     succeed("integers", "out", type);
     const GgufFile before = open("integers"), after = open("out");
     const GgufTensor* const copied = after.find_tensor(stray);
     ASSERT_NE(copied, nullptr) << type;
     EXPECT_EQ(copied->type->type, quant::TensorType::i32) << type;
-    EXPECT_EQ(std::memcmp(copied->data, before.find_tensor(stray)->data, 12 * sizeof i32), 0) << type;
+    EXPECT_EQ(std::memcmp(copied->data, before.find_tensor(stray)->data, copied->n_bytes), 0) << type;
+  }
+}
+
+// A large one in pieces.
+TEST_F(QuantizeTest, can_be_stopped_while_it_copies) {
+  write_with_integers("large", 4'000'000);
+  for (const char* type : {"i8", "f16"}) {
+    double last = 0;
+    const auto stop = [&](double fraction) {
+      last = fraction;
+      return fraction < 0.5;
+    };
+    fail(run("large", "out", {type, {}, stop}), RUNNEL_STOPPED, {});
+    EXPECT_LT(last, 0.8) << type;
+    const auto go_on = [&](double fraction) {
+      last = fraction;
+      return true;
+    };
+    ASSERT_TRUE(run("large", "out", {type, {}, go_on}));
+    EXPECT_EQ(last, 1.0);
+    const GgufFile before = open("large"), after = open("out");
+    const GgufTensor &from = *before.find_tensor(stray), &to = *after.find_tensor(stray);
+    ASSERT_EQ(to.n_bytes, from.n_bytes);
+    EXPECT_EQ(std::memcmp(to.data, from.data, from.n_bytes), 0) << type;
+    fs::remove(path("out"));
   }
 }
 
