@@ -1,5 +1,4 @@
 // Typed access to metadata, and its text.
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
