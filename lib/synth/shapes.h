@@ -23,8 +23,6 @@ struct SynthShape {
   float attn_soft_cap = 0.0f, logit_soft_cap = 0.0f;  // 0: none
 };
 
-constexpr std::size_t synth_min_vocab = 260;  // what the made-up tokenizer needs
-
 std::size_t n_synth_shapes();
 const SynthShape& synth_shape(std::size_t i);
 const SynthShape* find_synth_shape(std::string_view name);  // null when unknown

@@ -98,7 +98,7 @@ TEST(SynthShapes, AreOfFamiliesThatRun) {
     const SynthShape& shape = synth_shape(i);
     EXPECT_NE(find_family(shape.architecture), nullptr) << shape.name;
     EXPECT_EQ(find_synth_shape(shape.name), &shape);
-    EXPECT_GE(shape.n_vocab, synth_min_vocab) << shape.name;
+    EXPECT_GE(shape.n_vocab, 260u) << shape.name;  // what the made-up tokenizer needs
     EXPECT_EQ(shape.n_head % shape.n_head_kv, 0u) << shape.name;
   }
   EXPECT_EQ(find_synth_shape("abacus"), nullptr);
