@@ -75,6 +75,12 @@ std::size_t Model::n_vocab() const {
   return tokenizer_ ? tokenizer_->n_vocab() : 0;
 }
 
+Result<void> Model::check_weights() const {
+  if (has_weights()) return {};
+  return error(RUNNEL_UNSUPPORTED, "%s: opened for its vocabulary only, without weights to run",
+               file_.name().c_str());
+}
+
 Result<void> Model::check_tokens(std::span<const Token> tokens) const {
   const auto n = static_cast<Token>(n_vocab());
   for (std::size_t i = 0; i < tokens.size(); ++i)

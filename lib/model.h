@@ -82,6 +82,7 @@ class Model {
   const std::string& source_path() const { return source_path_; }  // empty: it comes from none
   const std::string& architecture() const { return architecture_; }
   bool has_weights() const { return family_ != nullptr; }
+  Result<void> check_weights() const;                // that it has some
   const Family& family() const { return *family_; }  // these three only with weights
   const Shape& shape() const { return shape_; }
   const Weights& weights() const { return weights_; }

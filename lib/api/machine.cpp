@@ -61,7 +61,7 @@ runnel_status runnel_model_prompt_arithmetic(const runnel_model* model, const ru
     RUNNEL_REQUIRE(model);
     RUNNEL_REQUIRE(arithmetic);
     const Model& m = *model->model;
-    if (!m.has_weights()) return error(RUNNEL_UNSUPPORTED, "the model was opened without weights");
+    RUNNEL_TRY(m.check_weights());
     RUNNEL_ASSIGN(const Arithmetic kind, prompt_arithmetic(m, settings_of(config)));
     *arithmetic = static_cast<runnel_arithmetic>(kind);
     return {};

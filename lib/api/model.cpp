@@ -144,7 +144,7 @@ runnel_status runnel_model_session_bytes(const runnel_model* model, const runnel
     RUNNEL_REQUIRE(cache_bytes);
     RUNNEL_REQUIRE(scratch_bytes);
     const Model& m = *model->model;
-    if (!m.has_weights()) return error(RUNNEL_UNSUPPORTED, "the model was opened without weights");
+    RUNNEL_TRY(m.check_weights());
     const Settings settings = settings_of(config);
     RUNNEL_ASSIGN(const CacheSize size, cache_size(m, settings));
     RUNNEL_ASSIGN(const simd::Kernels kernels, kernels_of(settings));

@@ -38,9 +38,7 @@ Result<CacheSize> cache_size(const Model& model, const Settings& settings) {
 }
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Model> model, const Settings& settings) {
-  if (!model->has_weights())
-    return error(RUNNEL_UNSUPPORTED, "%s: opened for its vocabulary only, without weights to run",
-                 model->file().name().c_str());
+  RUNNEL_TRY(model->check_weights());
   RUNNEL_ASSIGN(const CacheSize size, cache_size(*model, settings));
   RUNNEL_ASSIGN(Rope rope, model->rope(static_cast<std::size_t>(size.n_prefix + size.window)));
   RUNNEL_ASSIGN(Sampler sampler, Sampler::create(settings, model->shape().n_vocab));

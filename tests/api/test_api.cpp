@@ -111,6 +111,21 @@ TEST_F(Api, bad_tokens_and_counts) {
   EXPECT_EQ(runnel_session_set(session.get(), "window", "10"), RUNNEL_BAD_ARGUMENT);
 }
 
+TEST_F(Api, a_vocabulary_alone_runs_nothing) {
+  const auto vocabulary = open_model(demo_model(), {{"vocab_only", "true"}});
+  const std::string expected = demo_model() + ": opened for its vocabulary only, without weights to run";
+  runnel_session* session = nullptr;
+  EXPECT_EQ(runnel_session_open(vocabulary.get(), nullptr, &session), RUNNEL_UNSUPPORTED);
+  EXPECT_EQ(runnel_last_error(), expected);
+  std::int64_t cache_bytes = 0, scratch_bytes = 0;
+  EXPECT_EQ(runnel_model_session_bytes(vocabulary.get(), nullptr, &cache_bytes, &scratch_bytes),
+            RUNNEL_UNSUPPORTED);
+  EXPECT_EQ(runnel_last_error(), expected);
+  runnel_arithmetic arithmetic{};
+  EXPECT_EQ(runnel_model_prompt_arithmetic(vocabulary.get(), nullptr, &arithmetic), RUNNEL_UNSUPPORTED);
+  EXPECT_EQ(runnel_last_error(), expected);
+}
+
 TEST_F(Api, tokenize_reports_the_size_it_needs) {
   std::size_t n = 0;
   std::int32_t one = 0;
