@@ -68,7 +68,6 @@ class Planner {
     std::stable_sort(result.tensors.begin(), result.tensors.end(),
                      [&](const PlannedTensor& a, const PlannedTensor& b) { return order(a) < order(b); });
     choose_vocabulary(result);
-    result.bits_per_weight = bits(result);
     return result;
   }
 
@@ -132,6 +131,8 @@ class Planner {
     if (bits(plan) > max_bits_per_weight) set(VariantI8::g128);
   }
 
+  // Per weight of all packed matrices, scales included; not of rows that fill up panels, of which models of
+  // usual size have none.
   static double bits(const PackPlan& plan) {
     double n_bytes = 0, n_weights = 0;
     for (const PlannedTensor& tensor : plan.tensors) {

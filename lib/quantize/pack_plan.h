@@ -42,8 +42,6 @@ struct PackPlan {
   // A parallel layer (Falcon) whose one norm serves attention and feed-forward: a factor for one is one for
   // both.
   bool one_norm = false;
-  double bits_per_weight = 0;  // of all packed matrices, scales included; not of rows that fill up panels, of
-                               // which models of usual size have none
 };
 
 // keeps_q8_0: Q8_0 matrices are taken over without loss.
