@@ -25,16 +25,12 @@ class Moments final : public Observer {
   void see_prefix_mass(std::size_t, std::size_t, std::int64_t, float) noexcept override {}
 
  private:
-  struct LayerMoments {
-    SecondMoments attn_in, attn_out, ffn_in, output_in;
-    std::vector<SecondMoments> ffn_hidden;  // one an expert, or one
-    SecondMoments* at(Site site, std::size_t expert);
-  };
+  bool has(std::size_t layer, std::size_t place) const;
 
   const GgufFile& file_;
   const simd::Kernels& kernels_;
   std::size_t begin_;
-  std::vector<LayerMoments> layers_;
+  std::vector<std::vector<SecondMoments>> layers_;  // of sites by their place_of(), from layer begin_ on
   std::vector<std::vector<const GgufTensor*>> layer_tensors_;  // of every layer of the model
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <string_view>
 
 namespace runnel {
 namespace {
@@ -153,6 +152,8 @@ class Planner {
 };
 
 }  // namespace
+
+std::size_t layer_of(std::string_view tensor) { return parse(tensor).layer; }
 
 PackPlan plan_packing(const Model& model, bool keeps_q8_0) { return Planner(model, keeps_q8_0).plan(); }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "lib/model.h"
@@ -18,6 +19,9 @@ enum class Treatment {
 };
 
 constexpr std::size_t no_layer = static_cast<std::size_t>(-1);
+
+// 12 for "blk.12.attn_q.weight"; no_layer for tensors of the model as a whole.
+std::size_t layer_of(std::string_view tensor);
 
 struct PlannedTensor {
   const GgufTensor* source;
