@@ -251,6 +251,12 @@ inline void transpose(F32 (&v)[n]) noexcept {
   }
 }
 
+// Not xsimd's bitwise_cast, which in xsimd 8.1 is two calls of functions on ARM.
+template <class To, class From>
+inline xsimd::batch<To> bits_as(xsimd::batch<From> v) noexcept {
+  return __builtin_bit_cast(typename xsimd::batch<To>::register_type, v.data);
+}
+
 // Loads of each format under one name, for kernels that are the same for several.
 struct AsF32 {
   using Element = float;

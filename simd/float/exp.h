@@ -26,8 +26,7 @@ inline F32 exp(F32 x) noexcept {
   twice = fmadd(twice, r, F32(2 * 0.4999999403953552f));
   twice = fmadd(twice, r, F32(2.0f));
   twice = fmadd(twice, r, F32(2.0f));
-  const auto exponent = xsimd::bitwise_cast<xsimd::batch<std::int32_t>>(rounded) << 23;
-  return twice * xsimd::bitwise_cast<F32>(exponent);
+  return twice * bits_as<float>(bits_as<std::int32_t>(rounded) << 23);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ struct SumsConverted {
 };
 struct SumsSubtracted {
   static I32 begin(std::int32_t offset) noexcept { return I32(offset) + I32(float_sums_begin); }
-  static F32 end(I32 sums) noexcept { return float_sums_end(xsimd::bitwise_cast<F32>(sums)); }
+  static F32 end(I32 sums) noexcept { return float_sums_end(bits_as<float>(sums)); }
 };
 
 template <size_t panels, size_t tokens, class BlockSums = SumsConverted>

@@ -9,7 +9,7 @@ namespace {
 
 // The largest of the bits of |x[j]|: NaN > infinity > all others.
 inline std::uint32_t max_magnitude_bits(const float* x, size_t n) noexcept {
-  const auto bits = [](F32 some) { return xsimd::bitwise_cast<I32>(some) & I32(0x7fffffff); };
+  const auto bits = [](F32 some) { return bits_as<std::int32_t>(some) & I32(0x7fffffff); };
   I32 largest(0);
   size_t j = 0;
   for (; j + lanes <= n; j += lanes) largest = xsimd::max(largest, bits(load(x + j)));
