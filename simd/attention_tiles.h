@@ -137,8 +137,8 @@ inline void mix_tile(float* y, size_t y_stride, const float* p, size_t p_stride,
                      const typename Cached::Element* v, size_t n_k, size_t dim, size_t d) noexcept {
   constexpr size_t together = Cached::together;
   F32 sums[n_q][n_vecs];
-  for (size_t i = 0; i < n_q; ++i) {
-    for (size_t c = 0; c < n_vecs; ++c) sums[i][c] = load(y + i * y_stride + d + c * lanes);
+  RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
+    RUNNEL_UNROLL for (size_t c = 0; c < n_vecs; ++c) sums[i][c] = load(y + i * y_stride + d + c * lanes);
   }
   const auto add = [&](size_t j) {
     F32 v_j[n_vecs];
@@ -151,8 +151,8 @@ inline void mix_tile(float* y, size_t y_stride, const float* p, size_t p_stride,
   in_pieces<together>(n_k, add, [&](size_t j) {
     prefetch_lines(v + j * dim + d * together + values_ahead<Cached>(dim), together * n_vecs * lanes);
   });
-  for (size_t i = 0; i < n_q; ++i) {
-    for (size_t c = 0; c < n_vecs; ++c) store(y + i * y_stride + d + c * lanes, sums[i][c]);
+  RUNNEL_UNROLL for (size_t i = 0; i < n_q; ++i) {
+    RUNNEL_UNROLL for (size_t c = 0; c < n_vecs; ++c) store(y + i * y_stride + d + c * lanes, sums[i][c]);
   }
 }
 
