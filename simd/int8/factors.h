@@ -1,5 +1,5 @@
 // What meets int8 keys and values in integer products: a query, or weights over keys, as numbers of 16 bits
-// with one scale. Instruction sets multiply them in one of two ways, a class each:
+// with one scale. Instruction sets multiply them in one of three ways, a class each:
 //
 //   numbers.put(j, x)       keeps numbers j to j + lanes, -factor_steps <= x <= factor_steps; the last of
 //                           them may be zeros beyond the end

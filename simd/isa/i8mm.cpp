@@ -2,7 +2,9 @@
 // steps of a panel have to be zipped into pairs of rows with 8 inputs each, which costs about as much as it
 // saves unless many tokens share it: so a stretch of a panel is zipped once for all tokens of a call, whose
 // sums wait in y from one stretch to the next. Few tokens are left to the dot products of ARMv8.2.
+#include "simd/int8/attention_dots.h"
 #include "simd/int8/dot_dotprod.h"
+#include "simd/int8/factors_of_eights.h"
 #include "simd/int8/matmul.h"
 #include "simd/int8/peak.h"
 
@@ -271,7 +273,10 @@ void matmul_i8_smmla(float* y, size_t y_stride, const quant::ActivationsI8& x, s
 }  // namespace
 
 extern const Kernels kernels_i8mm;
-const Kernels kernels_i8mm{
-    .peak_i8 = peak_i8, .reads_split_i8 = reads_split_i8<DotSdot>, .matmul_i8 = matmul_i8_smmla};
+const Kernels kernels_i8mm{.peak_i8 = peak_i8,
+                           .reads_split_i8 = reads_split_i8<DotSdot>,
+                           .matmul_i8 = matmul_i8_smmla,
+                           .scores_i8 = scores_i8_dots<FactorsOfEights>,
+                           .mix_i8 = mix_i8_dots<FactorsOfEights>};
 
 }  // namespace runnel::simd
