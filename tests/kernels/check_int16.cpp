@@ -304,8 +304,7 @@ void check_sums(const Kernels& kernels, const Case& c, const Operands& o, bool a
 }
 
 void check_case(const Kernels& kernels, const Case& c, bool extremes, Random& random, Report& report) {
-  const Operands o(c, extremes, random);
-  for (const bool adds : {false, true}) check_sums(kernels, c, o, adds, random, report);
+  check_sums(kernels, c, Operands(c, extremes, random), true, random, report);
 }
 
 }  // namespace
@@ -325,6 +324,10 @@ void check_matmul_i16(const Kernels& kernels, Report& report) {
     check_case(kernels, {n_rows, 70, 1 + n_rows % 2, 0, 0}, false, random, report);
   for (std::size_t n_tok = 0; n_tok <= 100; ++n_tok)
     check_case(kernels, {33, 140, n_tok, 0, 0}, false, random, report);
+  for (std::size_t n_tok = 0; n_tok <= 13; ++n_tok) {
+    const Case c{1 + 5 * n_tok, 10 * n_tok, n_tok, 0, 0};
+    check_sums(kernels, c, Operands(c, false, random), false, random, report);
+  }
   for (const std::size_t first_col : Sizes{32, 64, 512}) {
     for (const std::size_t last_cols : Sizes{0, 32, 100})
       check_case(kernels, {50, 160, 21, first_col, last_cols}, false, random, report);
