@@ -54,11 +54,13 @@ bool is_same_file(const std::string& path, const struct stat& other) {
   return ::stat(path.c_str(), &status) == 0 && status.st_dev == other.st_dev && status.st_ino == other.st_ino;
 }
 
-bool is_one_of(const std::vector<std::string>& files, const std::string& path) {
+// The one of some files that a path leads to; null where it leads to none of them.
+const std::string* find_same_file(const std::vector<std::string>& files, const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return false;
-  return std::any_of(files.begin(), files.end(),
-                     [&](const std::string& file) { return is_same_file(file, status); });
+  if (::stat(path.c_str(), &status) != 0) return nullptr;
+  const auto same = std::find_if(files.begin(), files.end(),
+                                 [&](const std::string& file) { return is_same_file(file, status); });
+  return same != files.end() ? &*same : nullptr;
 }
 
 Error overwrites_input(const std::string& path, const std::string& input) {
@@ -140,9 +142,7 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, const std::vector
   if (exists && !S_ISREG(target.st_mode)) {
     return Error{RUNNEL_BAD_ARGUMENT, path + ": cannot be written: it exists and is not a regular file"};
   }
-  for (const std::string& input : inputs) {
-    if (exists && is_same_file(input, target)) return overwrites_input(path, input);
-  }
+  if (const std::string* input = find_same_file(inputs, path)) return overwrites_input(path, *input);
   file.path_ = resolve_links(path);
   const mode_t mode = target.st_mode & permission_bits;
   RUNNEL_TRY(file.open_partial(exists ? mode : default_mode, inputs));
@@ -155,7 +155,7 @@ Result<void> AtomicFile::open_partial(mode_t mode, const std::vector<std::string
   int code = EEXIST;
   for (int attempt = 0; attempt < max_attempts && code == EEXIST; ++attempt) {
     std::string name = partial_name(path_, attempt);
-    if (is_one_of(inputs, name)) continue;  // left by a writer that was killed, and taken for a file
+    if (find_same_file(inputs, name)) continue;  // left by a writer that was killed, and taken for a file
     remove_abandoned(name);
     fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd_ >= 0 && keep_from_removal(fd_)) {

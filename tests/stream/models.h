@@ -28,6 +28,10 @@ constexpr SynthShape tiny(const char* architecture, std::uint32_t n_head_kv) {
           .n_ctx_train = 64};
 }
 
+inline void require(const Result<void>& done) {
+  if (!done) throw std::runtime_error(done.error().message);
+}
+
 inline std::shared_ptr<const Model> open_file(const std::string& path) {
   auto model = Model::open(path, {});
   if (!model) throw std::runtime_error(model.error().message);
@@ -40,8 +44,7 @@ inline const std::string& demo_model_f32() {
   static const Folder folder;
   static const std::string path = [] {
     std::string out = folder.file("demo-f32.gguf");
-    const auto done = quantize(demo_model(), out, {"f32", {}, {}}, {});
-    if (!done) throw std::runtime_error(done.error().message);
+    require(quantize(demo_model(), out, {"f32", {}, {}}, {}));
     return out;
   }();
   return path;

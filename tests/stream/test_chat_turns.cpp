@@ -531,9 +531,6 @@ enum : std::int32_t { normal = 1, control = 3 };
 
 std::shared_ptr<const Model> synthetic_with(const SynthShape& shape, const OwnTokens& tokens) {
   constexpr std::size_t first = 260;  // after specials, bytes and the blank
-  const auto require = [](Result<void> done) {
-    if (!done) throw std::runtime_error(done.error().message);
-  };
   const Folder folder;
   const std::string plain = folder.file("plain.gguf"), own = folder.file("own.gguf");
   require(write_synthetic({shape, &quant::type_info(quant::TensorType::f32), 1, {}}, plain, {}));

@@ -143,10 +143,6 @@ struct Scaling {
 };
 void PrintTo(const Scaling& scaling, std::ostream* out) { *out << scaling.name; }
 
-void require(Result<void> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-}
-
 void write_scaled(const std::string& path, const Scaling& scaling) {
   const auto file = GgufFile::open(demo_model_f32());
   auto writer = GgufWriter::create(path, {demo_model_f32()});

@@ -2,26 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <string>
 
 #include "lib/system/cpu_quota.h"
-#include "tests/support/folder.h"
+#include "tests/support/system_tree.h"
 
 using runnel::cpu_quota;
 
 namespace {
 
-class CpuQuota : public testing::Test {
- protected:
-  void write(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
-    runnel::test::write_bytes(root + path, text);
-  }
-
-  const runnel::test::Folder folder;
-  const std::string root = folder.path().string();
-};
+using CpuQuota = runnel::test::SystemTree;
 
 TEST_F(CpuQuota, is_unlimited_where_nothing_says_otherwise) {
   EXPECT_EQ(cpu_quota(root), SIZE_MAX);

@@ -1,11 +1,10 @@
 // The cores that are worth a thread, read from trees as Linux has them.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <numeric>
 
 #include "lib/system/performance_cores.h"
-#include "tests/support/folder.h"
+#include "tests/support/system_tree.h"
 
 using runnel::count_performance_cores;
 
@@ -17,12 +16,9 @@ std::vector<int> first_cpus(int n) {
   return cpus;
 }
 
-class PerformanceCores : public testing::Test {
+class PerformanceCores : public runnel::test::SystemTree {
  protected:
-  void write(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
-    runnel::test::write_bytes(root + path, text);
-  }
+  using SystemTree::write;
   void write(int cpu, const std::string& name, const std::string& text) const {
     write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + name, text);
   }
@@ -39,9 +35,6 @@ class PerformanceCores : public testing::Test {
     write("/sys/devices/cpu_core/cpus", "0-15\n");
     write("/sys/devices/cpu_atom/cpus", "16-19\n");
   }
-
-  const runnel::test::Folder folder;
-  const std::string root = folder.path().string();
 };
 
 TEST_F(PerformanceCores, are_all_where_nothing_is_told) {

@@ -10,10 +10,6 @@ namespace {
 
 using quant::TensorType;
 
-void require(const Result<void>& result) {
-  if (!result) throw std::runtime_error(result.error().message);
-}
-
 // Random weights in Q8_0, but the embedding in F16; without an output matrix it is that, too.
 std::shared_ptr<const Model> with_embedding_in_f16(bool has_output, const Folder& folder) {
   const auto source = make_synthetic({tiny("llama", 2), &quant::type_info(TensorType::q8_0), 1, {}}, {});
