@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <concepts>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <type_traits>
@@ -159,14 +161,29 @@ CLI::Validator one_of(const std::vector<std::string>& names) {
   return CLI::Validator(validate, "");
 }
 
-// Not NaN, which lies in no range. Whole numbers lose the zeros before them, which CLI11 takes for octal.
+// The whole text as a number.
+template <std::integral Whole>
+bool read_number(const std::string& text, Whole& value) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, status] = std::from_chars(text.data(), end, value);
+  return status == std::errc{} && stop == end;
+}
+// In the locale "C", which LC_NUMERIC stays in. The charconv of libc++ reads no such numbers before its
+// version 20.
+bool read_number(const std::string& text, double& value) {
+  if (text.empty() || text.front() == '+' || text.find_first_not_of("0123456789.eE+-") != text.npos)
+    return false;
+  char* stop = nullptr;
+  value = std::strtod(text.c_str(), &stop);
+  return stop == text.c_str() + text.size();
+}
+
+// Whole numbers lose the zeros before them, which CLI11 takes for octal.
 template <class Number>
 CLI::Validator in_range(Number low, Number high, const std::string& expected) {
   const auto validate = [low, high, expected](std::string& text) -> std::string {
     Number value = 0;
-    const char* end = text.data() + text.size();
-    const auto [stop, status] = std::from_chars(text.data(), end, value);
-    if (status != std::errc{} || stop != end || !(value >= low && value <= high))
+    if (!read_number(text, value) || value < low || value > high)
       return "expected " + expected + ", got \"" + text.substr(0, 40) + "\"";
     if constexpr (std::is_integral_v<Number>) text = std::to_string(value);
     return {};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <concepts>
 #include <limits>
 #include <optional>
 #include <random>
@@ -177,7 +177,7 @@ Error bad(const SettingInfo& info, const std::string& expected, std::string_view
 // ---- numbers ----
 
 // The whole text as a number, or nothing: no blanks, no sign '+', no trailing characters, no overflow.
-template <class T>
+template <std::integral T>
 std::optional<T> parse_number(std::string_view text) {
   T value{};
   const char* end = text.data() + text.size();
@@ -188,12 +188,8 @@ std::optional<T> parse_number(std::string_view text) {
 
 // Finite and within the limits. Minus zero becomes zero, and so does what is too small for a float.
 std::optional<float> parse_real(std::string_view text, float low, float high) {
-  auto value = parse_number<float>(text);
-  if (!value) {  // also for numbers beyond its range, which from_chars() does not tell from those below it
-    const auto wide = parse_number<long double>(text);
-    if (wide && std::fabs(*wide) < 1) value = static_cast<float>(*wide);
-  }
-  if (!value || !(*value >= low && *value <= high)) return std::nullopt;  // NaN is in no range
+  const auto value = float_of_text(text);
+  if (!value || *value < low || *value > high) return std::nullopt;
   return *value + 0.0f;
 }
 

@@ -98,8 +98,8 @@ TEST(Settings, SeedCanBeDrawn) {
 }
 
 TEST(Settings, RealsAreFiniteAndInRange) {
-  for (const char* value :
-       {"nan", "inf", "-inf", "1e99", "1e999", "-0.001", "100.001", "", ".", "0.7x", "0x1p0"}) {
+  for (const char* value : {"nan", "inf", "-inf", "1e99", "1e999", "1e99999999999", "-0.001", "100.001", "",
+                            ".", "-", "1e", "0.7x", "0,7", "0x1p0", "+1", " 1", "1 "}) {
     EXPECT_EQ(message("temperature", value),
               "temperature: expected a number from 0 to 100, got \"" + std::string(value) + "\"");
   }
@@ -108,7 +108,7 @@ TEST(Settings, RealsAreFiniteAndInRange) {
   EXPECT_EQ(stored("temperature", "1e1"), "10");
   EXPECT_EQ(stored("min_p", "1e-40"), "1e-40");
   for (const char* small :
-       {"1e-50", "-1e-50", "1e-400", "-0.00000000000000000000000000000000000000000000001"})
+       {"1e-50", "-1e-50", "1e-400", "1e-99999", "-0.00000000000000000000000000000000000000000000001"})
     EXPECT_EQ(stored("min_p", small), "0") << small;
   EXPECT_EQ(message("top_p", "0"), "top_p: expected a number above 0 and up to 1, got \"0\"");
   EXPECT_EQ(message("typical_p", "1e-60"), "typical_p: expected a number above 0 and up to 1, got \"1e-60\"");
