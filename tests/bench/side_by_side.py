@@ -285,8 +285,10 @@ def peer_quantize(paths):
     params.allow_requantize = True
     log = llama_cpp.llama_log_callback(lambda level, text, user: None)
     llama_cpp.llama_log_set(log, None)
-    if llama_cpp.llama_model_quantize(paths["from"].encode(), paths["to"].encode(), ctypes.byref(params)) != 0:
+    partial = paths["to"] + ".partial"  # what an interrupt leaves is not taken for the file
+    if llama_cpp.llama_model_quantize(paths["from"].encode(), partial.encode(), ctypes.byref(params)) != 0:
         sys.exit(f"llama.cpp cannot make {paths['type']} of {paths['from']}")
+    os.replace(partial, paths["to"])
 
 
 def peer_pack(python, model, kind, folder):

@@ -189,7 +189,7 @@ class BadFlags(e2e.TestCase):
     def test_figures_that_make_no_sense(self):
         self.bad("inspect", "-p", "Hello there", "--sinks", 0, naming="--sinks")
         self.bad("inspect", "-p", "Hi", "--sinks", 100, naming="sinks (100)")
-        for ratio in ("nan", "1", "abc", ""):
+        for ratio in ("nan", "1", "abc", "", "0x3", "+3", " 3", "2,5", "1e999"):
             self.bad("inspect", "-p", "Hello there", "--ratio", ratio, naming="--ratio")
         self.bad("bench", e2e.DEMO, "--depth", 3, naming="--depth")
         self.bad("info", "--isa", "abacus", naming="abacus")
