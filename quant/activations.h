@@ -57,7 +57,7 @@ RUNNEL_ALWAYS_INLINE std::size_t chunk_of(std::size_t token, std::size_t width) 
 // `width`, i8_width() of all the tokens there are; inside a chunk the same block of all tokens lies together:
 // what a tile of the product reads of a block is one piece.
 //
-//   codes    int8 [n_chunks][n_blocks][width][32]   zeros from n_cols on
+//   codes    int8 [n_chunks][n_blocks][width][32]   zeros from n_cols on; raised: code + 128, unsigned
 //   scales   f32  [n_chunks][n_blocks][width]
 //   offsets  i32  [n_chunks][n_blocks][width]       where a sum of products starts
 //   split    int8 [n_chunks][n_blocks][width][2][32]  or null: the codes' magnitudes, and signs: -1, else 0
@@ -65,10 +65,11 @@ RUNNEL_ALWAYS_INLINE std::size_t chunk_of(std::size_t token, std::size_t width) 
 //   n_carried     [n_tok]
 //   maxima   f32  [n_tok][n_blocks]                 largest magnitude in a block, to choose what is carried
 //
-// Offsets and split are for instruction sets that multiply unsigned by signed bytes. One takes code + 128 for
-// each weight, and its sums start at -128 times the sum of the activations' codes. Another takes magnitudes
-// of activations and inverts the bits of a weight, which makes it -code - 1, where the activation is
-// negative: the offsets beside `split` are the sums of those magnitudes.
+// Offsets, split and raised codes are for instruction sets that multiply unsigned by signed bytes. One takes
+// code + 128 for each weight, and its sums start at -128 times the sum of the activations' codes. Or it takes
+// raised activations, and its sums start at -128 times the sum of the weights, not at the offsets. Another
+// takes magnitudes of activations and inverts the bits of a weight, which makes it -code - 1, where the
+// activation is negative: the offsets beside `split` are the sums of those magnitudes.
 //
 // A row with a NaN or an infinity has codes 0, scales NaN and nothing carried, so that its products are NaN.
 // The memory is the owner's; the quantising kernel writes all of its tokens but the unused ones of `carried`.
@@ -83,12 +84,15 @@ struct Activations {
   std::uint32_t* n_carried = nullptr;
   float* maxima = nullptr;
   std::int8_t* split = nullptr;
+  bool raised = false;
   std::size_t first = 0;  // token 0 is this one of its chunk
 
   // Where block b of token 0 is among the scales and offsets, and its codes i8_block and its split i8_split
   // times as far on; the other tokens of the chunk follow.
   RUNNEL_ALWAYS_INLINE std::size_t place(std::size_t b) const noexcept { return b * width + first; }
   RUNNEL_ALWAYS_INLINE std::size_t n_in_chunk() const noexcept { return width - first; }
+  // The code of 0. Inverting its bits in a code raises that.
+  RUNNEL_ALWAYS_INLINE Code zero() const noexcept { return raised ? Code{-128} : Code{0}; }
 
   // The rows from token `begin` on.
   RUNNEL_ALWAYS_INLINE Activations tokens(std::size_t begin) const noexcept {
@@ -104,11 +108,12 @@ struct Activations {
             n_carried + begin,
             maxima + begin * i8_blocks(n_cols),
             split == nullptr ? nullptr : split + blocks * i8_split,
+            raised,
             first + begin - chunk * width};
   }
 };
 using ActivationsI8 = Activations<std::int8_t>;
-using ActivationsI16 = Activations<std::int16_t>;  // quant/i16.h; without offsets and split
+using ActivationsI16 = Activations<std::int16_t>;  // quant/i16.h; without offsets and split, never raised
 
 // Tokens of a tile of activations in bf16. A chunk of them is whole tiles, as much room as there may be in
 // use.

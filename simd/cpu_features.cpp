@@ -1,6 +1,7 @@
 #include "simd/cpu_features.h"
 
 #include <atomic>
+#include <cstring>
 
 #include "simd/kernels.h"
 
@@ -31,14 +32,20 @@ constexpr std::uint32_t leaf7_1_eax_avxvnni = 1u << 4, leaf7_1_eax_avx512bf16 = 
 // Registers that the OS saves (SDM volume 1, 13.3): a CPU feature without them must not be used.
 constexpr std::uint32_t xcr0_ymm = 0x06, xcr0_zmm = 0xe6, xcr0_tiles = 0x60000;
 
-// AMD's family 19h is Zen 3 and, with AVX-512, Zen 4. AMD64 Architecture Programmer's Manual volume 3, E.3:
-// the vendor that function 0 gives, the family that function 1 does.
-bool is_amd_19h(std::uint32_t leaf1_eax) noexcept {
-  constexpr std::uint32_t auth = 0x68747541u, enti = 0x69746e65u, camd = 0x444d4163u;  // AuthenticAMD
-  std::uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != auth || edx != enti || ecx != camd) return false;
+// Whose the processor is, of those that have a row of kernels of their own. The vendor's name is what leaf 0
+// gives. AMD's family 19h (AMD64 Architecture Programmer's Manual volume 3, E.3: what leaf 1 gives) is Zen 3
+// and, with AVX-512, Zen 4.
+std::uint32_t find_maker(std::uint32_t leaf1_eax) noexcept {
+  std::uint32_t eax = 0;
+  char name[13] = {};
+  std::uint32_t ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return no_cpu_feature;
+  std::memcpy(name, &ebx, 4);
+  std::memcpy(name + 4, &edx, 4);
+  std::memcpy(name + 8, &ecx, 4);
+  if (std::strcmp(name, "GenuineIntel") == 0) return cpu_intel;
   const std::uint32_t family = (leaf1_eax >> 8 & 0xfu) + (leaf1_eax >> 20 & 0xffu);
-  return family == 0x19;
+  return std::strcmp(name, "AuthenticAMD") == 0 && family == 0x19 ? cpu_zen4 : no_cpu_feature;
 }
 
 std::uint32_t read_xcr0() noexcept {
@@ -72,7 +79,7 @@ std::uint32_t find_features() noexcept {
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & leaf1_ecx_osxsave) == 0) return no_cpu_feature;
   const std::uint32_t xcr0 = read_xcr0();
   if ((xcr0 & xcr0_ymm) != xcr0_ymm) return no_cpu_feature;
-  std::uint32_t features = is_amd_19h(eax) ? cpu_zen4 : no_cpu_feature;
+  std::uint32_t features = find_maker(eax);
   if ((ecx & leaf1_ecx_fma) != 0) features |= cpu_fma;
   if ((ecx & leaf1_ecx_f16c) != 0) features |= cpu_f16c;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return features;

@@ -17,6 +17,7 @@ enum CpuFeature : std::uint32_t {
   cpu_amx = 1u << 8,          // tiles of int8 and of bf16
   cpu_zen4 = 1u << 9,         // not what it can do but how its memory wants to be read
   cpu_avx512bf16 = 1u << 10,  // and VBMI
+  cpu_intel = 1u << 11,       // not what it can do but how it wants to be used
 };
 
 }  // namespace runnel::simd

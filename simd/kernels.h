@@ -83,9 +83,11 @@ constexpr size_t bf16_scratch = 2 * panel_rows * 2048;
   /* Rows of activations: x: [n_tok, out.n_cols], rows x_stride apart. Entries above i8_carry_ratio times the lower    \
      median of the maxima of the row's blocks are carried, the i8_max_carried() largest at most. */                    \
   X(quantize_i8,  void,   (const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok))            \
-  /* whether matmul_i8 reads `split`, which then must not be null; quantize_i8 writes it where it is not. A row with   \
-     one of the two has both */                                                                                        \
+  /* how matmul_i8 reads activations, which quantize_i8 writes in each way: whether as `split`, which then must not    \
+     be null; and from how many tokens on it is faster with raised codes, which it then reads of any number of them.   \
+     No number of tokens: it does not read raised codes. A row with one of the three has all */                        \
   X(reads_split_i8, bool, ())                                                                                          \
+  X(least_raised_i8, size_t, ())                                                                                       \
   /* y[t, r] = sum_c w[r, c] x[t, c], r < w.shape.n_rows;  y: rows y_stride apart, x.n_cols == w.shape.n_cols. The     \
      same bits from every row of kernels: integer sums over each block, then fused additions in one order:             \
        y = 0; for each group g { part = 0; for its blocks b: part = fma(dot_b, x.scale_b, part);                       \

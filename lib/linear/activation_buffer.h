@@ -21,7 +21,8 @@ class ActivationBuffer {
         split_(has_split(kernels) ? scales_.size() * quant::i8_split : 0),
         carried_(max_tok * quant::i8_max_carried(max_cols)),
         n_carried_(max_tok),
-        maxima_(max_tok * quant::i8_blocks(max_cols)) {}
+        maxima_(max_tok * quant::i8_blocks(max_cols)),
+        least_raised_(kernels.least_raised_i8()) {}
 
   quant::Activations<Code> of(std::size_t n_tok, std::size_t n_cols) noexcept {
     return {n_cols,
@@ -32,7 +33,8 @@ class ActivationBuffer {
             carried_.data(),
             n_carried_.data(),
             maxima_.data(),
-            split_.empty() ? nullptr : split_.data()};
+            split_.empty() ? nullptr : split_.data(),
+            is_int8 && n_tok >= least_raised_};
   }
 
   static std::size_t n_bytes(const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols) {
@@ -59,6 +61,7 @@ class ActivationBuffer {
   std::vector<quant::CarriedEntry> carried_;
   std::vector<std::uint32_t> n_carried_;
   std::vector<float> maxima_;
+  std::size_t least_raised_;  // of int8: from so many tokens on the kernels read raised codes
 };
 using Int8Buffer = ActivationBuffer<std::int8_t>;
 using Int16Buffer = ActivationBuffer<std::int16_t>;

@@ -59,12 +59,12 @@ struct DotVnni {
   }
 };
 
-// Intel's processors read weights faster in more streams, prefetched a page ahead, and want what a few
-// tokens prefetch in the L2 cache.
+// Intel's processors read weights faster in more streams, prefetched 2 KB ahead, and want what a few tokens
+// prefetch in the L2 cache (tests/bench/experiments.md).
 template <size_t panels, size_t tokens, class BlockSums = SumsConverted>
 struct DotVnniIntel : DotVnni<panels, tokens, BlockSums> {
   static constexpr size_t decode_panels = 4;
-  static constexpr size_t decode_ahead = 4096;
+  static constexpr size_t decode_ahead = 2048;
   static constexpr Cache streams_few_to = Cache::l2;
 };
 

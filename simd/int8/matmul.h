@@ -5,6 +5,7 @@
 // simd/isa/<name>.cpp makes matmul_i8<Dot>, with a Dot as tile_product.h describes it.
 #pragma once
 #include <algorithm>
+#include <limits>
 
 #include "simd/int8/tile_product.h"
 #include "simd/tiles.h"
@@ -113,20 +114,22 @@ inline void multiply_panels(float* y, size_t y_stride, const quant::ActivationsI
                             const Weights& w, const Stretch& stretch, size_t begin) noexcept {
   constexpr size_t rows = n_panels * panel_rows;
   const size_t ahead_lines = lines_ahead<max_tokens>(w, stretch, n_tok);
+  Starts<Dot, n_panels> starts;
   for (; begin < w.n_rows(); begin += rows) {
     const size_t n_rows = std::min(rows, w.n_rows() - begin);
     const quant::PanelsI8 part = w.panels.rows(begin, n_rows);
     const bool whole = part.shape.n_panels() == n_panels;
     const bool more = w.next != nullptr || begin + 2 * rows <= w.n_rows();
-    const Tile tile{.codes = part.codes,
-                    .scales = part.scales,
-                    .codes_stride = whole ? part.shape.panel_codes() : 0,
-                    .scales_stride = whole ? part.shape.panel_scales() : 0,
-                    .x = x,
-                    .stretch = stretch,
-                    .y_panel_stride = panel_rows,
-                    .ahead = w.ahead(begin / panel_rows, n_panels) + stretch.begin * block_bytes,
-                    .ahead_lines = more ? ahead_lines : 0};
+    Tile tile{.codes = part.codes,
+              .scales = part.scales,
+              .codes_stride = whole ? part.shape.panel_codes() : 0,
+              .scales_stride = whole ? part.shape.panel_scales() : 0,
+              .x = x,
+              .stretch = stretch,
+              .y_panel_stride = panel_rows,
+              .ahead = w.ahead(begin / panel_rows, n_panels) + stretch.begin * block_bytes,
+              .ahead_lines = more ? ahead_lines : 0};
+    starts.find(tile);
     multiply_tokens<Dot, Groups, n_panels, max_tokens>(y + begin, y_stride, tile, n_tok, n_rows);
   }
 }
@@ -165,25 +168,37 @@ template <class Dot>
 constexpr size_t few_tokens = std::max(size_t{16}, 2 * Dot::tile_tokens - 1);
 constexpr size_t least_streamed = 3;
 
+// A few tokens, but for the rows that no streams are left for. Returns the rows that are done.
+template <class Dot, class Groups>
+inline size_t multiply_few(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
+                           const Weights& w, const Stretch& stretch) noexcept {
+  constexpr size_t n_panels = Dot::tile_panels, max_tokens = Dot::tile_tokens;
+  using Few = std::conditional_t<Dot::streams_few_to != Cache::none, Streamed<Dot>, Dot>;
+  if (n_tok == 1)  // stride 0: no next token's outputs to prefetch
+    return multiply_streams<Dot, Groups, Dot::decode_panels, 1>(y, 0, x, n_tok, w, stretch);
+  if (n_tok < least_streamed)
+    return multiply_streams<Dot, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch);
+  return multiply_streams<Few, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch);
+}
+
+// Sums that start from weights want them in stretches.
+template <class Dot>
+inline bool is_few(size_t n_tok) noexcept {
+  return !StartsFromWeights<Dot> && n_tok <= few_tokens<Dot>;
+}
+
 template <class Dot, class Groups>
 inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok, const Weights& w,
                      const Stretch& stretch) noexcept {
-  constexpr size_t n_panels = Dot::tile_panels, max_tokens = Dot::tile_tokens;
-  using Few = std::conditional_t<Dot::streams_few_to != Cache::none, Streamed<Dot>, Dot>;
   size_t begin = 0;
-  if (n_tok == 1) {  // stride 0: no next token's outputs to prefetch
-    begin = multiply_streams<Dot, Groups, Dot::decode_panels, 1>(y, 0, x, n_tok, w, stretch);
-  } else if (n_tok < least_streamed) {
-    begin = multiply_streams<Dot, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch);
-  } else if (n_tok <= few_tokens<Dot>) {
-    begin = multiply_streams<Few, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch);
+  if constexpr (!StartsFromWeights<Dot>) {
+    if (is_few<Dot>(n_tok)) begin = multiply_few<Dot, Groups>(y, y_stride, x, n_tok, w, stretch);
   }
-  multiply_panels<Dot, Groups, n_panels, max_tokens>(y, y_stride, x, n_tok, w, stretch, begin);
+  multiply_panels<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch, begin);
 }
 
 // Columns go in stretches and tokens in passes, so that what all panels read stays in a part of the L2 cache
 // beside the panels of a tile, and the weights come from memory once a pass. A few tokens go in one stretch.
-constexpr size_t stretch_blocks = 96;
 constexpr size_t pass_bytes = 288 * 1024;
 
 // Tokens of a pass: the same for all passes, but for whole chunks.
@@ -198,7 +213,7 @@ template <class Dot, class Groups>
 inline void multiply_pass(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                           const Weights& w) noexcept {
   const size_t n_blocks = quant::i8_blocks(x.n_cols);
-  const size_t step = n_tok <= few_tokens<Dot> ? std::max(size_t{1}, n_blocks) : stretch_blocks;
+  const size_t step = is_few<Dot>(n_tok) ? std::max(size_t{1}, n_blocks) : stretch_blocks;
   size_t begin = 0;
   do {  // once where there are no columns: all sums are zero
     const size_t end = std::min(begin + step, n_blocks);
@@ -227,6 +242,7 @@ template <class Dot>
 bool reads_split_i8() noexcept {
   return Dot::reads_split;
 }
+inline size_t never_raised() noexcept { return std::numeric_limits<size_t>::max(); }
 
 template <class Dot>
 void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,

@@ -84,8 +84,8 @@ inline void multiply_fours(float* y, const quant::BlockQ8_0* w, size_t n_rows, s
 }
 
 // How far ahead: tests/bench/experiments.md (Zen 4).
-void matvec_q8_0_fours(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols,
-                       const float* x) noexcept {
+inline void matvec_q8_0_fours(float* y, const quant::BlockQ8_0* w, size_t n_rows, size_t n_cols,
+                              const float* x) noexcept {
   const size_t row_blocks = n_cols / quant::BlockQ8_0::size;
   if (is_wide(row_blocks * sizeof(InputsOfI16), row_blocks * sizeof *w))
     return multiply_fours<wide_rows, 256, wide_ahead_l2>(y, w, n_rows, row_blocks, x);

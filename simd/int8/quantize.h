@@ -123,12 +123,12 @@ struct CodesOf<std::int8_t> {
   static constexpr float carry_ratio = quant::i8_carry_ratio;
   static void round(const quant::ActivationsI8& out, size_t place, const float* x, float factor) noexcept {
     std::int8_t* const codes = out.codes + place * quant::i8_block;
-    const std::int32_t sum = round_block(codes, x, factor);
+    const std::int32_t sum = round_block(codes, x, factor, out.zero());
     out.offsets[place] =
         out.split == nullptr ? -128 * sum : split_block(out.split + place * quant::i8_split, codes);
   }
   static void clear(const quant::ActivationsI8& out, size_t place) noexcept {
-    std::memset(out.codes + place * quant::i8_block, 0, quant::i8_block);
+    std::memset(out.codes + place * quant::i8_block, out.zero(), quant::i8_block);
     if (out.split != nullptr) std::memset(out.split + place * quant::i8_split, 0, quant::i8_split);
     out.offsets[place] = 0;
   }

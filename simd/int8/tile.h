@@ -11,6 +11,9 @@ namespace {
 constexpr size_t block_steps = quant::i8_block / quant::i8_step_cols;
 constexpr size_t block_bytes = block_steps * quant::i8_step_bytes;  // of one panel
 
+// Columns go through a matrix in stretches of at most so many blocks, unless there are few tokens.
+constexpr size_t stretch_blocks = 96;
+
 // Where vector v of a step's weights is in a block of a panel.
 constexpr size_t weights_at(size_t step, size_t v) noexcept {
   return step * quant::i8_step_bytes + v * lanes * quant::i8_step_cols;
@@ -25,6 +28,8 @@ struct BlockI8 {
   // What a StreamedBlock prefetches of the panels that come next: so many bytes a step.
   const std::int8_t* ahead = nullptr;
   size_t ahead_step = 0;
+  // Where the sums of the panels' rows start, in a Dot that finds it from the weights.
+  const std::int32_t* starts = nullptr;
 
   const std::int8_t* panel(size_t p) const noexcept { return w + p * w_stride; }
   const std::int8_t* weights(size_t p, size_t step, size_t v) const noexcept {
@@ -45,6 +50,9 @@ struct BlockI8 {
     return magnitudes_from(t, step) + quant::i8_block;
   }
   std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
+  I32 start(size_t p, size_t v) const noexcept {
+    return load_i32(starts + p * stretch_blocks * panel_rows + v * lanes);
+  }
 };
 
 // Where later weights are prefetched to.

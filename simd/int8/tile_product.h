@@ -14,6 +14,10 @@
 //     // Block: BlockI8, or for a few tokens StreamedBlock.
 //     template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
 //     static void block(const Block& block, Steps n_steps, Take take) noexcept;
+//     // May be missing: where the sums of vector v of a panel's block start, if that depends on its weights
+//     // alone; block() finds it in block.start(). w: the panel's codes from that block on.
+//     template <class Steps>
+//     static I32 start(const std::int8_t* w, size_t v, Steps n_steps) noexcept;
 //     // May be missing. Adds blocks of the tile to y, whole groups of them, from its first on; returns the
 //     // block where it stopped. If there are any, prefetches the next outputs meanwhile.
 //     template <class Groups, size_t n_panels, size_t n_tok>
@@ -26,6 +30,11 @@
 
 namespace runnel::simd {
 namespace {
+
+template <class Dot>
+concept StartsFromWeights = requires(const std::int8_t* w) {
+  Dot::start(w, size_t{0}, WholeBlock());
+};
 
 template <size_t n_panels, size_t n_tok>
 using Sums = F32[n_tok][n_panels][panel_vecs];
@@ -74,6 +83,7 @@ struct Tile {
   const std::int8_t* ahead = nullptr;  // codes of the panels that come next, codes_stride apart
   size_t ahead_lines = 0;              // of each that are fetched at once
   size_t ahead_step = 0;               // of each that are prefetched in a step of a streamed block, in bytes
+  const std::int32_t* starts = nullptr;  // of its blocks and panels (Starts)
 
   bool is_first() const noexcept { return stretch.begin == 0; }
   bool is_last() const noexcept { return stretch.end == quant::i8_blocks(x.n_cols); }
@@ -82,15 +92,18 @@ struct Tile {
   size_t last_steps() const noexcept {
     return quant::divided_up(x.n_cols % quant::i8_block, quant::i8_step_cols);
   }
-  template <bool reads_split = false>
   BlockI8 block(size_t b) const noexcept {
     const size_t place = x.place(b);
-    return {codes + b * block_bytes,
-            codes_stride,
-            reads_split ? x.split + place * quant::i8_split : x.codes + place * quant::i8_block,
-            x.offsets + place,
-            ahead + fetched_before(b),
-            ahead_step};
+    return {codes + b * block_bytes,   codes_stride, x.codes + place * quant::i8_block, x.offsets + place,
+            ahead + fetched_before(b), ahead_step};
+  }
+  // As Dot reads it.
+  template <class Dot>
+  BlockI8 block_for(size_t b) const noexcept {
+    BlockI8 result = block(b);
+    if constexpr (Dot::reads_split) result.x = x.split + x.place(b) * quant::i8_split;
+    if constexpr (StartsFromWeights<Dot>) result.starts = starts + (b - stretch.begin) * panel_rows;
+    return result;
   }
   // By the steps of streamed blocks, in bytes of each of the next panels.
   size_t fetched_before(size_t b) const noexcept { return (b - stretch.begin) * block_steps * ahead_step; }
@@ -148,7 +161,7 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, s
     clear<n_panels, n_tok>(part);
     fetch_panels_ahead<n_panels, n_tok>(tile, begin);
     const auto add = [&](size_t b, auto n_steps) {
-      add_block<Dot, n_panels, n_tok>(part, tile.block<Dot::reads_split>(b), n_steps,
+      add_block<Dot, n_panels, n_tok>(part, tile.block_for<Dot>(b), n_steps,
                                       [&](size_t t, size_t, size_t) { return tile.x_scale(t, b); });
     };
     const size_t end = std::min(begin + WideGroups::blocks, tile.stretch.end);
@@ -168,10 +181,9 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, s
 template <class Dot, size_t n_panels, size_t n_tok>
 inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile, size_t first) noexcept {
   const auto add = [&](size_t b, auto n_steps) {
-    add_block<Dot, n_panels, n_tok>(y, tile.block<Dot::reads_split>(b), n_steps,
-                                    [&](size_t t, size_t p, size_t v) {
-                                      return tile.x_scale(t, b) * tile.w_scale<NarrowGroups>(p, v, b);
-                                    });
+    add_block<Dot, n_panels, n_tok>(y, tile.block_for<Dot>(b), n_steps, [&](size_t t, size_t p, size_t v) {
+      return tile.x_scale(t, b) * tile.w_scale<NarrowGroups>(p, v, b);
+    });
   };
   const size_t end_whole = tile.end_whole();
   for (size_t begin = first; begin < end_whole; begin += fetch_blocks) {
@@ -180,6 +192,39 @@ inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile,
   }
   if (end_whole < tile.stretch.end) add(end_whole, tile.last_steps());
 }
+
+// Where the sums of a tile's blocks start, found once for all tokens that meet its panels: nothing where Dot
+// does not find it from weights.
+template <class Dot, size_t n_panels>
+class Starts {
+ public:
+  void find(Tile&) noexcept {}
+};
+template <StartsFromWeights Dot, size_t n_panels>
+class Starts<Dot, n_panels> {
+ public:
+  void find(Tile& tile) noexcept {
+    const size_t end_whole = tile.end_whole();
+    for (size_t b = tile.stretch.begin; b < end_whole; ++b) find_block(tile, b, WholeBlock());
+    if (end_whole < tile.stretch.end) find_block(tile, end_whole, tile.last_steps());
+    tile.starts = starts_[0][0];
+  }
+
+ private:
+  template <class Steps>
+  void find_block(const Tile& tile, size_t b, Steps n_steps) noexcept {
+    RUNNEL_UNROLL
+    for (size_t p = 0; p < n_panels; ++p) {
+      const std::int8_t* const w = tile.codes + p * tile.codes_stride + b * block_bytes;
+      RUNNEL_UNROLL
+      for (size_t v = 0; v < panel_vecs; ++v) {
+        Dot::start(w, v, n_steps).store_aligned(starts_[p][b - tile.stretch.begin] + v * lanes);
+      }
+    }
+  }
+
+  alignas(line_bytes) std::int32_t starts_[n_panels][stretch_blocks][panel_rows];
+};
 
 // The outputs of the tile that comes next, tokens `stride` apart.
 struct NextOutputs {

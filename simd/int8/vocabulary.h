@@ -13,7 +13,9 @@
 //   byte_of(v, k)              byte k of each int32, sign extended; byte 0 is the lowest
 //   max_magnitude_bits(x)      the largest of the bits of |x[i]|, as integers: NaN > infinity > all others
 //   above(x, limit)            bit i: |x[i]| > limit
-//   round_block(codes, x, f)   codes[i] = x[i] * f to the nearest integer, ties to even; returns their sum
+//   round_block(codes, x, f, flip)
+//                              codes[i] = x[i] * f to the nearest integer, ties to even, with the bits of
+//                              flip inverted; returns the integers' sum
 //   count_up_to(m, n, limit)   how many of n are <= limit
 #pragma once
 #include "quant/activations.h"
@@ -69,10 +71,10 @@ inline std::uint32_t above(const float* x, float limit) noexcept {
   };
   return half(x) | half(x + 16) << 16;
 }
-inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor) noexcept {
+inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor, std::int8_t flip) noexcept {
   const I32 low = to_nearest(load(x) * F32(factor)), high = to_nearest(load(x + lanes) * F32(factor));
-  narrow_to_bytes(codes, low);
-  narrow_to_bytes(codes + lanes, high);
+  narrow_to_bytes(codes, low ^ I32(flip));
+  narrow_to_bytes(codes + lanes, high ^ I32(flip));
   return sum(low + high);
 }
 inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
@@ -141,7 +143,7 @@ inline std::uint32_t above(const float* x, float limit) noexcept {
   }
   return mask;
 }
-inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor) noexcept {
+inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor, std::int8_t flip) noexcept {
   const auto rounded = [&](const float* p) {
     return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(p), _mm256_set1_ps(factor)));
   };
@@ -149,7 +151,8 @@ inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor
   // The halves of a, b, c and d alternate in the packed bytes.
   const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes), _mm256_permutevar8x32_epi32(bytes, order));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes),
+                      _mm256_xor_si256(_mm256_permutevar8x32_epi32(bytes, order), _mm256_set1_epi8(flip)));
   return sum(I32(_mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d))));
 }
 inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
@@ -204,12 +207,13 @@ inline std::uint32_t above(const float* x, float limit) noexcept {
   }
   return mask;
 }
-inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor) noexcept {
+inline std::int32_t round_block(std::int8_t* codes, const float* x, float factor, std::int8_t flip) noexcept {
   int32x4_t sum = vdupq_n_s32(0);
   for (size_t i = 0; i < quant::i8_block; i += 8) {
     const int32x4_t low = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i), factor));
     const int32x4_t high = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4), factor));
-    vst1_s8(codes + i, vmovn_s16(vcombine_s16(vmovn_s32(low), vmovn_s32(high))));
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(vmovn_s32(low), vmovn_s32(high)));
+    vst1_s8(codes + i, veor_s8(bytes, vdup_n_s8(flip)));
     sum = vaddq_s32(sum, vaddq_s32(low, high));
   }
   return vaddvq_s32(sum);

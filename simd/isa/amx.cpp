@@ -58,6 +58,7 @@ std::uint64_t peak_i8_amx(size_t n) noexcept {
 extern const Kernels kernels_amx;
 const Kernels kernels_amx{.peak_i8 = peak_i8_amx,
                           .reads_split_i8 = reads_split_i8<DotFew>,
+                          .least_raised_i8 = never_raised,
                           .matmul_i8 = matmul_i8_amx,
                           .least_bf16 = least_bf16,
                           .round_bf16 = round_bf16,

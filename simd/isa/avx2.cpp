@@ -15,6 +15,7 @@ constexpr Kernels with_own() noexcept {
   kernels.matvec_q8_0 = matvec_q8_0_fours;
   kernels.matmul_i8 = matmul_i8<Dot>;
   kernels.reads_split_i8 = reads_split_i8<Dot>;
+  kernels.least_raised_i8 = never_raised;
   kernels.scores_i8 = scores_i8_dots<FactorsOfI16>;
   kernels.mix_i8 = mix_i8_dots<FactorsOfI16>;
   with_i16<1, 4>(kernels);

@@ -14,6 +14,7 @@ extern const Kernels kernels_avx512vnni;
 const Kernels kernels_avx512vnni{.peak_i8 = peak_i8,
                                  .peak_i16 = peak_i16,
                                  .reads_split_i8 = reads_split_i8<DotVnni<2, 6>>,
+                                 .least_raised_i8 = never_raised,
                                  .matmul_i8 = matmul_i8<DotVnni<2, 6>>,
                                  .matmul_i16 = matmul_i16<2, 6>,
                                  .scores_i8 = scores_i8_dots<FactorsOfBytes>,

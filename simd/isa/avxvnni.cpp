@@ -21,6 +21,7 @@ extern const Kernels kernels_avxvnni;
 const Kernels kernels_avxvnni{.peak_i8 = peak_i8,
                               .peak_i16 = peak_i16,
                               .reads_split_i8 = reads_split_i8<Dot>,
+                              .least_raised_i8 = never_raised,
                               .matmul_i8 = matmul_i8<Dot>,
                               .matmul_i16 = matmul_i16<1, tile_tokens>,
                               .scores_i8 = scores_i8_dots<FactorsOfBytes>,

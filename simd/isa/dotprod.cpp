@@ -13,6 +13,7 @@ extern const Kernels kernels_dotprod;
 const Kernels kernels_dotprod{.matvec_q8_0 = matvec_q8_0_i16<InputsOfBytes>,
                               .peak_i8 = peak_i8,
                               .reads_split_i8 = reads_split_i8<DotSdot>,
+                              .least_raised_i8 = never_raised,
                               .matmul_i8 = matmul_i8<DotSdot>,
                               .scores_i8 = scores_i8_dots<FactorsOfBytes>,
                               .mix_i8 = mix_i8_dots<FactorsOfBytes>};

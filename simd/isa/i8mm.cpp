@@ -275,6 +275,7 @@ void matmul_i8_smmla(float* y, size_t y_stride, const quant::ActivationsI8& x, s
 extern const Kernels kernels_i8mm;
 const Kernels kernels_i8mm{.peak_i8 = peak_i8,
                            .reads_split_i8 = reads_split_i8<DotSdot>,
+                           .least_raised_i8 = never_raised,
                            .matmul_i8 = matmul_i8_smmla,
                            .scores_i8 = scores_i8_dots<FactorsOfEights>,
                            .mix_i8 = mix_i8_dots<FactorsOfEights>};

@@ -12,6 +12,7 @@ constexpr Kernels with_own() noexcept {
   Kernels kernels = vector_kernels;
   kernels.matvec_q8_0 = matvec_q8_0_i16<InputsOfI16>;
   kernels.reads_split_i8 = reads_split_i8<Dot>;
+  kernels.least_raised_i8 = never_raised;
   kernels.matmul_i8 = matmul_i8<Dot>;
   return kernels;
 }

@@ -189,7 +189,10 @@ void quantize_token(const quant::Activations<Code>& out, const float* x, float m
     }
   }
 }
-// Where the sums of a block start, and its split.
+void raise(std::int8_t* codes) noexcept {
+  for (size_t i = 0; i < quant::i8_block; ++i) codes[i] = static_cast<std::int8_t>(codes[i] + 128);
+}
+// Where the sums of a block start, and its codes as they are read.
 void prepare_sums(const quant::ActivationsI8& x, size_t b) noexcept {
   const size_t place = x.place(b);
   const std::int8_t* const codes = x.codes + place * quant::i8_block;
@@ -199,6 +202,7 @@ void prepare_sums(const quant::ActivationsI8& x, size_t b) noexcept {
     negative -= std::min<int>(codes[i], 0);
   }
   x.offsets[place] = x.split == nullptr ? -128 * sum : negative;
+  if (x.raised) raise(x.codes + place * quant::i8_block);
   if (x.split == nullptr) return;
   std::int8_t* const magnitudes = x.split + place * quant::i8_split;
   for (size_t i = 0; i < quant::i8_block; ++i) {
@@ -274,6 +278,7 @@ void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t 
   }
 }
 bool reads_split_i8() noexcept { return false; }
+size_t least_raised_i8() noexcept { return std::numeric_limits<size_t>::max(); }
 
 // ---- bf16
 

@@ -21,6 +21,7 @@ const Kernels kernels_zen4{.matmul_few_f32 = matmul_few<AsF32, 0>,
                            .matmul_few_bf16 = matmul_few_wide<AsBf16>,
                            .matvec_q8_0 = matvec_q8_0_fours,
                            .reads_split_i8 = reads_split_i8<Dot>,
+                           .least_raised_i8 = never_raised,
                            .matmul_i8 = matmul_i8<Dot>};
 
 }  // namespace runnel::simd

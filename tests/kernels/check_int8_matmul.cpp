@@ -18,6 +18,8 @@ using Case = PackedCase;
 // What the codes are drawn from.
 enum class Codes { all, extremes, most_negative };
 
+constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
+
 std::int8_t draw(Codes codes, Random& random, bool weight) {
   const std::uint32_t bits = random.bits();
   if (codes == Codes::all) return static_cast<std::int8_t>(static_cast<int>(bits % 255) - 127);
@@ -38,7 +40,7 @@ struct Operands {
   const quant::PanelsI8& w = weights.panels;
   quant::ActivationsI8 x;
 
-  Operands(const Kernels& kernels, const Case& c, Codes codes, Random& random)
+  Operands(const Kernels& kernels, const Case& c, Codes codes, Random& random, bool raised = false)
       : weights(c),
         x_codes(quant::i8_room(c.n_tok) * quant::i8_padded(c.n_cols)),
         x_scales(quant::i8_room(c.n_tok) * quant::i8_blocks(c.n_cols)),
@@ -47,13 +49,23 @@ struct Operands {
         x_carried(c.n_tok * quant::i8_max_carried(c.n_cols)),
         x_n_carried(c.n_tok),
         x_maxima(c.n_tok * quant::i8_blocks(c.n_cols)),
-        x{c.n_cols,           quant::i8_width(c.n_tok), x_codes.data(),
-          x_scales.data(),    x_offsets.data(),         x_carried.data(),
-          x_n_carried.data(), x_maxima.data(),          kernels.reads_split_i8() ? x_split.data() : nullptr} {
+        x{c.n_cols,
+          quant::i8_width(c.n_tok),
+          x_codes.data(),
+          x_scales.data(),
+          x_offsets.data(),
+          x_carried.data(),
+          x_n_carried.data(),
+          x_maxima.data(),
+          kernels.reads_split_i8() ? x_split.data() : nullptr,
+          raised} {
     for (std::int8_t& code : x_codes) code = draw(codes, random, false);
     for (std::int8_t& code : weights.codes) code = draw(codes, random, true);
     weights.draw_scales(random);
     for (std::size_t t = 0; t < c.n_tok; ++t) fill_token(t, codes, random);
+    if (x.raised) {
+      for (std::int8_t& code : x_codes) code = static_cast<std::int8_t>(code + 128);
+    }
   }
 
   void fill_token(std::size_t t, Codes codes, Random& random) {
@@ -97,7 +109,8 @@ struct Operands {
   float x_scale(std::size_t t, std::size_t b) const { return x_scales[place(t, b)]; }
   std::vector<std::int8_t> token(std::size_t t) const {
     std::vector<std::int8_t> codes(x.n_cols);
-    for (std::size_t c = 0; c < codes.size(); ++c) codes[c] = x_codes[place(t, c / 32) * 32 + c % 32];
+    for (std::size_t c = 0; c < codes.size(); ++c)
+      codes[c] = static_cast<std::int8_t>(x_codes[place(t, c / 32) * 32 + c % 32] - x.zero());
     return codes;
   }
 
@@ -217,8 +230,7 @@ void compare_with_split(const Kernels& kernels, const Case& c, const Operands& o
   }
 }
 
-void check_case(const Kernels& kernels, const Case& c, Codes codes, Random& random, Report& report) {
-  const Operands o(kernels, c, codes, random);
+void check_operands(const Kernels& kernels, const Case& c, const Operands& o, Report& report) {
   Guarded<float> y(extent(c.n_tok, c.y_stride(), c.n_rows));
   std::fill(y.begin(), y.end(), untouched);
   kernels.matmul_i8(y.data(), c.y_stride(), o.x, c.n_tok, o.w, nullptr);
@@ -228,12 +240,19 @@ void check_case(const Kernels& kernels, const Case& c, Codes codes, Random& rand
   compare_with_split(kernels, c, o, y, report);
 }
 
+bool reads_raised(const Kernels& kernels) { return kernels.least_raised_i8() != never; }
+
+void check_case(const Kernels& kernels, const Case& c, Codes codes, Random& random, Report& report) {
+  check_operands(kernels, c, Operands(kernels, c, codes, random), report);
+  if (reads_raised(kernels)) check_operands(kernels, c, Operands(kernels, c, codes, random, true), report);
+}
+
 // A poisoned token has NaN everywhere, its neighbours are as ever.
-void check_poisoned(const Kernels& kernels, VariantI8 variant, std::size_t n_tok, Random& random,
+void check_poisoned(const Kernels& kernels, VariantI8 variant, std::size_t n_tok, bool raised, Random& random,
                     Report& report) {
   constexpr std::size_t n_rows = 37;
   constexpr std::size_t n_cols = 300;
-  Operands o(kernels, {variant, n_rows, n_cols, n_tok}, Codes::all, random);
+  Operands o(kernels, {variant, n_rows, n_cols, n_tok}, Codes::all, random, raised);
   std::vector<float> x(n_cols * n_tok, 0.5f);
   x[n_cols + 7] = std::numeric_limits<float>::infinity();
   kernels.quantize_i8(o.x, x.data(), n_cols, n_tok);
@@ -262,6 +281,24 @@ void check_reads_split_i8(const Kernels& kernels, Report& report) {
                 kernels.reads_split_i8() ? "codes" : "no codes");
 }
 
+// Raised codes give the same sums. Taken for others they do not.
+void check_least_raised_i8(const Kernels& kernels, Report& report) {
+  if (!reads_raised(kernels)) return;
+  Random random;
+  const std::size_t n_rows = 16, n_tok = kernels.least_raised_i8();
+  Operands o(kernels, {VariantI8::g32, n_rows, 96, n_tok}, Codes::all, random, true);
+  const auto product = [&] {
+    std::vector<float> y(n_rows * n_tok);
+    kernels.matmul_i8(y.data(), n_rows, o.x, n_tok, o.w, nullptr);
+    return y;
+  };
+  const std::vector<float> raised = product();
+  o.x.raised = false;
+  report.expect(product() != raised, "raised codes are not read as such");
+  for (std::int8_t& code : o.x_codes) code = static_cast<std::int8_t>(code - 128);
+  report.expect(product() == raised, "other sums of raised codes");
+}
+
 void check_matmul_i8(const Kernels& kernels, Report& report) {
   Random random;
   for (const VariantI8 variant : {VariantI8::g32, VariantI8::g128}) {
@@ -288,7 +325,10 @@ void check_matmul_i8(const Kernels& kernels, Report& report) {
       check_case(kernels, {variant, n_rows, 1100, 1}, Codes::all, random, report);
     check_case(kernels, {variant, 18, 5000, 130}, Codes::all, random,
                report);  // more tokens than stay in the L2 cache
-    for (const std::size_t n_tok : Sizes{3, 37}) check_poisoned(kernels, variant, n_tok, random, report);
+    for (const std::size_t n_tok : Sizes{3, 37}) {
+      check_poisoned(kernels, variant, n_tok, false, random, report);
+      if (reads_raised(kernels)) check_poisoned(kernels, variant, n_tok, true, random, report);
+    }
   }
 }
 

@@ -116,7 +116,7 @@ void compare_row(const Expected<Code>& e, const quant::Activations<Code>& got, c
   const std::size_t n = got.n_cols;
   const std::size_t n_blocks = quant::i8_blocks(n);
   for (std::size_t i = 0; i < quant::i8_padded(n); ++i) {
-    const int code = got.codes[got.place(i / 32) * 32 + i % 32];
+    const Code code = static_cast<Code>(got.codes[got.place(i / 32) * 32 + i % 32] - got.zero());
     report.expect(code == e.codes[i], "%s, n %zu: code %zu is %d, not %d", what, n, i, code, e.codes[i]);
   }
   for (std::size_t b = 0; b < n_blocks; ++b) {
@@ -134,17 +134,20 @@ void compare_row(const Expected<Code>& e, const quant::Activations<Code>& got, c
   }
 }
 
+// How a product reads a row.
+enum class Read { codes, split, raised };
+
 // rows: n_tok of n numbers each.
 template <class Code>
 void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::size_t n, std::size_t n_tok,
-                bool splits, const char* what, Report& report) {
+                Read read, const char* what, Report& report) {
   const std::size_t stride = n + n % 3;
   Guarded<float> x(n_tok == 0 ? 0 : (n_tok - 1) * stride + n);
   const std::size_t room = quant::i8_room(n_tok);
   Guarded<Code> codes(room * quant::i8_padded(n));
   Guarded<float> scales(room * quant::i8_blocks(n));
   Guarded<std::int32_t> offsets(is_int8<Code> ? room * quant::i8_blocks(n) : 0);
-  Guarded<std::int8_t> split(splits ? room * quant::i8_blocks(n) * 64 : 0);
+  Guarded<std::int8_t> split(read == Read::split ? room * quant::i8_blocks(n) * 64 : 0);
   Guarded<CarriedEntry> carried(n_tok * quant::i8_max_carried(n));
   Guarded<std::uint32_t> n_carried(n_tok);
   Guarded<float> maxima(n_tok * quant::i8_blocks(n));
@@ -157,7 +160,8 @@ void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::siz
                                      carried.data(),
                                      n_carried.data(),
                                      maxima.data(),
-                                     splits ? split.data() : nullptr};
+                                     read == Read::split ? split.data() : nullptr,
+                                     read == Read::raised};
   (kernels.*Rule<Code>::kernel)(out, x.data(), stride, n_tok);
   report.expect(codes.intact() && scales.intact() && offsets.intact() && split.intact() && carried.intact() &&
                     n_carried.intact() && maxima.intact(),
@@ -169,8 +173,10 @@ void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::siz
 template <class Code>
 void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::size_t n, std::size_t n_tok,
                 const char* what, Report& report) {
-  check_rows<Code>(kernels, rows, n, n_tok, false, what, report);
-  if (is_int8<Code>) check_rows<Code>(kernels, rows, n, n_tok, true, what, report);
+  check_rows<Code>(kernels, rows, n, n_tok, Read::codes, what, report);
+  if (!is_int8<Code>) return;
+  check_rows<Code>(kernels, rows, n, n_tok, Read::split, what, report);
+  check_rows<Code>(kernels, rows, n, n_tok, Read::raised, what, report);
 }
 
 using Make = float (*)(Random& random, std::size_t i, std::size_t n);

@@ -71,8 +71,8 @@ int check_row(const char* name) {
     return 2;
   }
   const IsaRow* row = nullptr;
-  // Zen 4's row has no instruction that others lack.
-  const Kernels table = select(name, cpu_features() | cpu_zen4, &row);
+  // The rows of Zen 4 and of Intel have no instruction that others lack.
+  const Kernels table = select(name, cpu_features() | cpu_zen4 | cpu_intel, &row);
   return row != nullptr ? check_kernels(table, *row->kernels) : 77;
 }
 
@@ -130,8 +130,10 @@ int check_select() {
     report.expect(row == expected, "%s by name", expected->name);
     check_entries(table, i, all, report);
     // What the activations look like is for the product to say, whatever rows are built beneath it.
-    report.expect((expected->kernels->matmul_i8 == nullptr) == (expected->kernels->reads_split_i8 == nullptr),
-                  "matmul_i8 and reads_split_i8 of row %s come together", expected->name);
+    const Kernels& own = *expected->kernels;
+    report.expect((own.matmul_i8 == nullptr) == (own.reads_split_i8 == nullptr) &&
+                      (own.matmul_i8 == nullptr) == (own.least_raised_i8 == nullptr),
+                  "matmul_i8 of row %s comes with what it reads", expected->name);
     if (expected->needs != 0) check_no_choice(expected->name, 0, report);
   }
   for (std::uint32_t features = 0; features <= all; ++features) {

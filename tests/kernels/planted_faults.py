@@ -23,6 +23,7 @@ X86 = {
     "amx": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni "
            "-mavx512vbmi -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16",
     "avx512vnni": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
+    "avx512intel": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
     "zen4": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
 }
 ARM = {"neon": "", "dotprod": "-march=armv8.2-a+dotprod", "i8mm": "-march=armv8.2-a+dotprod+i8mm"}
@@ -40,6 +41,16 @@ FAULTS = [
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "block.offset(t)", "0", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "0x80808080u", "0x7f7f7f7fu", "matmul_i8"),
+    ("avx512intel", "simd/int8/dot_raised.h", "I32(0) - I32(sum)", "I32(sum)", "matmul_i8"),
+    ("avx512intel", "simd/int8/dot_raised.h", "block.start(p, v)", "block.start(0, v)", "matmul_i8"),  # of another panel
+    ("avx512intel", "simd/int8/tile_product.h", "starts + (b - stretch.begin) * panel_rows", "starts", "matmul_i8"),
+    ("avx512intel", "simd/int8/tile_product.h", "find_block(tile, end_whole, tile.last_steps());", ";", "matmul_i8"),
+    ("avx512intel", "simd/isa/avx512intel.cpp", "if (x.raised)", "if (n_tok >= least_raised())", "least_raised_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "quant::i8_block, out.zero(), quant::i8_block", "quant::i8_block, 0, quant::i8_block",
+     "quantize_i8"),
+    ("avx512", "simd/int8/vocabulary.h", "low ^ I32(flip)", "low", "quantize_i8"),
+    ("avx2", "simd/int8/vocabulary.h", "_mm256_set1_epi8(flip)", "_mm256_setzero_si256()", "quantize_i8"),
+    ("neon", "simd/int8/vocabulary.h", "veor_s8(bytes, vdup_n_s8(flip))", "bytes", "quantize_i8"),
     ("avx2 avx512", "simd/int8/split.h", "_mm256_min_epu8(x, opposite)", "x", "quantize_i8"),
     ("avx2 avx512", "simd/int8/split.h", "_mm256_max_epi8(opposite, zeros)", "opposite", "quantize_i8"),
     ("neon", "simd/int8/split.h", "(code ^ sign) - sign", "code ^ sign", "quantize_i8"),
@@ -193,8 +204,8 @@ def has(row):
     if row in ARM:
         return all(shutil.which(program) for program in ("aarch64-linux-gnu-g++", "qemu-aarch64"))
     flags = pathlib.Path("/proc/cpuinfo").read_text()
-    return {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512bw", "avx512vnni": "avx512_vnni", "zen4": "avx512_vnni",
-            "amx": "amx_int8"}[row] in flags
+    return {"avx2": "avx2", "avxvnni": "avx_vnni", "avx512": "avx512bw", "avx512vnni": "avx512_vnni",
+            "avx512intel": "avx512_vnni", "zen4": "avx512_vnni", "amx": "amx_int8"}[row] in flags
 
 
 class Checks:
