@@ -36,6 +36,12 @@ class BlockSignals {
   sigset_t before_{};
 };
 
+// Whether Ctrl-C came, if only as a signal that no thread has handled yet: on a thread that blocks it.
+bool interrupt_came() {
+  sigset_t pending;
+  return interrupted() || (sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1);
+}
+
 }  // namespace
 
 TypedAhead::TypedAhead(std::deque<char>& held) : held_(held), wake_(eventfd(0, EFD_CLOEXEC)) {
@@ -55,7 +61,7 @@ TypedAhead::~TypedAhead() {
   }
   if (wake_ >= 0) close(wake_);
   if (has_taken_over_) give_back_modes(before_);
-  heed_interrupt();
+  heed_interrupt(interrupted());
 }
 
 void TypedAhead::take_in() {
@@ -75,11 +81,14 @@ void TypedAhead::take_in() {
 // be there still.
 bool TypedAhead::read_some(bool gone) {
   std::array<char, 4096> block;
+  const bool came_before = interrupt_came();
   const ssize_t n_read = read(input_file(), block.data(), block.size());
   if (n_read <= 0) return !gone;
-  heed_interrupt();
+  heed_interrupt(interrupt_came());
   for (ssize_t i = 0; i < n_read; ++i)
     held_.push_back(typed_before_.as_typed(block[static_cast<std::size_t>(i)]));
+  // Ctrl-C came amid the reading: what there was to be read was typed before it.
+  if (dropped_ && !came_before) held_.clear();
   return true;
 }
 
@@ -98,8 +107,8 @@ void TypedAhead::take_over() {
   typed_before_.count();
 }
 
-void TypedAhead::heed_interrupt() {
-  if (interrupted() && !std::exchange(dropped_, true)) held_.clear();
+void TypedAhead::heed_interrupt(bool came) {
+  if (came && !std::exchange(dropped_, true)) held_.clear();
 }
 
 }  // namespace cli

@@ -24,7 +24,7 @@ class TypedAhead {
   void take_in();  // the thread
   bool read_some(bool gone);
   void take_over();
-  void heed_interrupt();
+  void heed_interrupt(bool came);
 
   std::deque<char>& held_;
   TypedBefore typed_before_;
