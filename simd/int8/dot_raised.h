@@ -1,7 +1,8 @@
 // The int8 dot of AVX-512 VNNI for processors that make weights unsigned in the units they multiply with, as
 // Intel's do all arithmetic on vectors of 64 bytes: activations are unsigned, raised by 128
 // (quant/activations.h), and weights stay as they are. Sums start at -128 times the sum of a block's weights,
-// which is added up once for all tokens.
+// which is added up once for all tokens. block() is DotVnni's but for that: one piece of code for both is
+// slower (tests/bench/experiments.md).
 #pragma once
 #include "simd/int8/dot_vnni.h"
 #include "simd/int8/tile_product.h"

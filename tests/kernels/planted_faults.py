@@ -16,15 +16,16 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+AVX512 = "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c"
+AVX512VNNI = AVX512 + " -mavx512vnni"
 X86 = {
     "avx2": "-mavx2 -mfma -mf16c",
     "avxvnni": "-mavx2 -mfma -mf16c -mavxvnni",
-    "avx512": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c",
-    "amx": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni "
-           "-mavx512vbmi -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16",
-    "avx512vnni": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
-    "avx512intel": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
-    "zen4": "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mavx512vnni",
+    "avx512": AVX512,
+    "amx": AVX512VNNI + " -mavx512vbmi -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16",
+    "avx512vnni": AVX512VNNI,
+    "avx512intel": AVX512VNNI,
+    "zen4": AVX512VNNI,
 }
 ARM = {"neon": "", "dotprod": "-march=armv8.2-a+dotprod", "i8mm": "-march=armv8.2-a+dotprod+i8mm"}
 
