@@ -88,7 +88,6 @@ bool may_fill_screen(EditLine* editor, std::wstring_view text) {
 int LineEditor::read_character(EditLine* editor, wchar_t* out) {
   LineEditor* self = nullptr;
   el_get(editor, EL_CLIENTDATA, &self);
-  if (std::exchange(self->begins_, false)) self->input_.begin_reading();
   self->draw_long_line_again();
   std::mbstate_t state{};
   for (;;) {
@@ -179,13 +178,15 @@ LineEditor::Event LineEditor::read(std::string& line) {
 
 LineEditor::Event LineEditor::read_one(std::string& line) {
   clear_interrupt();
-  begins_ = true;
   cursor_ = 0;
   has_moved_ = false;
-  input_.mark_pastes();
   const NoteInterrupt note;
   termios modes{};
   if (tcgetattr(STDIN_FILENO, &modes) == 0) set_last_modes(&modes);
+  // Before the prompt asks for it: a terminal that still takes whole lines would cut a long paste.
+  el_set(editor_.get(), EL_PREP_TERM, 1);
+  input_.begin_reading();
+  input_.mark_pastes();
   int n_bytes = 0;
   const char* text = el_gets(editor_.get(), &n_bytes);
   set_last_modes(nullptr);

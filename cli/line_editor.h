@@ -45,7 +45,6 @@ class LineEditor {
   TerminalInput input_;
   std::string prompt_, continued_prompt_;
   bool continued_ = false;
-  bool begins_ = false;  // a line, of which nothing is read
   std::ptrdiff_t cursor_ = 0;
   bool has_moved_ = false;  // the cursor, other than by typing on, since the line was drawn
   std::vector<std::string> completions_;

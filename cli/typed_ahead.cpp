@@ -47,6 +47,7 @@ bool interrupt_came() {
 TypedAhead::TypedAhead(std::deque<char>& held) : held_(held), wake_(eventfd(0, EFD_CLOEXEC)) {
   if (wake_ < 0) return;
   const BlockSignals block;
+  if (owns_terminal(STDIN_FILENO)) take_over();  // before there is an answer to type in
   try {
     thread_ = std::thread([this] { take_in(); });
   } catch (const std::system_error&) {  // no thread to be had: the terminal keeps what it can

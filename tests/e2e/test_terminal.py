@@ -47,14 +47,18 @@ class Terminal:
         except OSError:  # the program has closed the terminal
             return b""
 
+    def read_until(self, condition, what):
+        """Reads until the condition holds; `what` is what was waited for in vain."""
+        end = time.monotonic() + 60
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError(f"no {what} in {self.seen!r}")
+            self.seen += self.read_some(0.1)
+
     def expect(self, text):
         """Reads until the text comes; what was read up to its end is returned and done with."""
         wanted = text.encode()
-        end = time.monotonic() + 60
-        while wanted not in self.seen:
-            if time.monotonic() > end:
-                raise AssertionError(f"no {text!r} in {self.seen!r}")
-            self.seen += self.read_some(1)
+        self.read_until(lambda: wanted in self.seen, repr(text))
         at = self.seen.index(wanted) + len(wanted)
         before, self.seen = self.seen[:at], self.seen[at:]
         return before
@@ -377,8 +381,7 @@ class TerminalChat(e2e.TestCase):
         terminal = self.answering("--forever", "-n", "1")
         for keys in ("", "\n"):
             terminal.type(keys)
-            while len(terminal.seen) < 1000:  # more than -n allows an answer
-                terminal.seen += terminal.read_some(1)
+            terminal.read_until(lambda: len(terminal.seen) >= 1000, "more than -n allows an answer")
             terminal.type(CTRL_C)
             terminal.expect(PROMPT)
         self.leave(terminal)
@@ -392,8 +395,7 @@ class TerminalChat(e2e.TestCase):
         terminal.type("\x1b[200~" + "Where would you like to eat? " * 3000 + "\x1b[201~")
         terminal.expect("eat?")
         terminal.type("\r")
-        while not talk.read_bytes():
-            terminal.read_some(0.1)
+        terminal.read_until(talk.read_bytes, "message in the transcript")
         terminal.seen = b""
         terminal.type(CTRL_C)
         shown = terminal.expect("stopped before the message was read: it is not part of the conversation")
@@ -447,7 +449,6 @@ class TerminalChat(e2e.TestCase):
         terminal.type(CTRL_C)
         terminal.expect("tokens/s]")
         terminal.expect(PROMPT)
-        time.sleep(0.5)  # the prompt comes just before single keys are read
         terminal.type(CTRL_C)
         terminal.expect("Ctrl-C again")
         terminal.expect(PROMPT)
@@ -462,7 +463,6 @@ class TerminalChat(e2e.TestCase):
             terminal.expect("so far")  # of the status line: the answer is over
             terminal.type(CTRL_C)
             terminal.expect(PROMPT)
-            time.sleep(0.5)  # the prompt comes just before single keys are read
             terminal.type("/stats\n")
             terminal.expect("kept for ever")
             terminal.expect(PROMPT)
@@ -487,7 +487,6 @@ class TerminalChat(e2e.TestCase):
                 terminal.type(CTRL_C)
                 terminal.expect("so far")
                 terminal.expect(PROMPT)
-                time.sleep(0.5)  # the prompt comes just before single keys are read
             self.leave(terminal)
 
     def test_ctrl_c_that_drops_a_message_does_not_leave(self):
@@ -508,7 +507,6 @@ class TerminalChat(e2e.TestCase):
     def test_ctrl_space_does_nothing(self):
         terminal = self.start()
         for keys in ("\0/st\0ats\n", "/stats\0\r", "\0/stat\0\t\r"):
-            time.sleep(0.5)  # the prompt comes just before single keys are read
             terminal.type(keys)
             terminal.expect("tokens so far")
             terminal.expect(PROMPT)
@@ -551,8 +549,7 @@ class TerminalChat(e2e.TestCase):
     def test_ctrl_c_that_drops_what_is_about_to_be_read(self):
         terminal = self.answering("--forever", "-t", "1")
         for _ in range(10):
-            while len(terminal.seen) < 1000:
-                terminal.seen += terminal.read_some(1)
+            terminal.read_until(lambda: len(terminal.seen) >= 1000, "long answer")
             time.sleep(0.05)
             # Stopped, mostly once it knows of the key and has not read it.
             terminal.type("x")
@@ -593,7 +590,6 @@ class TerminalChat(e2e.TestCase):
         paste = "\x1b[200~first \tone\rsecond\r\nthird\x01\x04\x1b[D\r\x1b[201~"
         talk = self.folder / "talk.txt"
         terminal = self.start("-n", "5", "--transcript", str(talk))
-        time.sleep(0.5)  # the prompt comes just before single keys are read
         terminal.type(paste + "\r")
         terminal.expect("tokens/s]")
         terminal.expect(PROMPT)
@@ -728,7 +724,6 @@ class TerminalChat(e2e.TestCase):
     def test_moving_in_a_line_longer_than_the_screen(self):
         home, end, erase_all = "\x01", "\x05", "\x01\x0b"
         terminal = self.start()
-        time.sleep(0.5)  # the prompt comes just before single keys are read
         for typed in ("x" * 4000, "e\u0301" * 1000):  # the screen has 24 rows of 80 columns
             terminal.type(f"\x1b[200~{typed}\x1b[201~{home}{end}" + "z" * 2000 + erase_all + "/stats\r")
             terminal.expect("tokens so far")
