@@ -136,13 +136,17 @@ LineEditor::LineEditor(std::string prompt, std::vector<std::string> completions)
   el_source(editor, nullptr);  // ~/.editrc
 }
 
+// Before the prompt asks for something: a terminal that still takes whole lines would cut a long paste.
+void LineEditor::take_terminal() {
+  el_set(editor_.get(), EL_PREP_TERM, 1);
+  input_.begin_reading();
+}
+
 // Back from the background, or the window has a new size. libedit has to be told that its modes are gone.
 void LineEditor::take_terminal_again() {
   EditLine* editor = editor_.get();
   el_set(editor, EL_PREP_TERM, 0);
-  el_set(editor, EL_PREP_TERM, 1);
-  input_.begin_reading();
-  input_.mark_pastes();
+  take_terminal();
   el_resize(editor);
   std::fputs(is_dumb_terminal() ? "\r" : "\r\x1b[J", stdout);  // over what is there
   el_set(editor, EL_REFRESH);
@@ -183,10 +187,7 @@ LineEditor::Event LineEditor::read_one(std::string& line) {
   const NoteInterrupt note;
   termios modes{};
   if (tcgetattr(STDIN_FILENO, &modes) == 0) set_last_modes(&modes);
-  // Before the prompt asks for it: a terminal that still takes whole lines would cut a long paste.
-  el_set(editor_.get(), EL_PREP_TERM, 1);
-  input_.begin_reading();
-  input_.mark_pastes();
+  take_terminal();
   int n_bytes = 0;
   const char* text = el_gets(editor_.get(), &n_bytes);
   set_last_modes(nullptr);

@@ -29,6 +29,7 @@ class LineEditor {
 
  private:
   Event read_one(std::string& line);
+  void take_terminal();
   void take_terminal_again();
   void draw_long_line_again();
   void remember(const std::string& line);

@@ -64,7 +64,10 @@ TerminalInput::~TerminalInput() {
   set_last_words(STDOUT_FILENO, nullptr);
 }
 
-void TerminalInput::mark_pastes() const { tell_terminal(marks_on); }
+void TerminalInput::begin_reading() {
+  typed_before_.count();
+  tell_terminal(marks_on);
+}
 
 TerminalInput::Event TerminalInput::read(char& byte) {
   for (;;) {

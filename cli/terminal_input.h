@@ -26,11 +26,9 @@ class TerminalInput {
   TerminalInput(const TerminalInput&) = delete;
   TerminalInput& operator=(const TerminalInput&) = delete;
 
-  // Before each line, and after a stop: meanwhile a shell may have told the terminal otherwise.
-  void mark_pastes() const;
-
-  // When the terminal has come to give out single bytes: before the first of a line is read, after a stop.
-  void begin_reading() { typed_before_.count(); }
+  // When the terminal has come to give out single bytes: before each line, and after a stop, as meanwhile a
+  // shell may have told the terminal not to mark pastes.
+  void begin_reading();
 
   enum class Event {
     byte,
