@@ -37,8 +37,8 @@ constexpr int factor_steps = 127 * 256 + 127;
 constexpr size_t panel_block_rows = 256;
 constexpr size_t panel_block_cols = 512;
 
-// Weights that a product in bf16 lays out at a time: two panels by 2,048 inputs.
-constexpr size_t bf16_scratch = 2 * panel_rows * 2048;
+// Weights that a product in bf16 lays out at a time: twice two panels by 2,048 inputs.
+constexpr size_t bf16_scratch = 2 * 2 * panel_rows * 2048;
 
 // clang-format off
 //  name          result  parameters
@@ -107,6 +107,9 @@ constexpr size_t bf16_scratch = 2 * panel_rows * 2048;
      weights whose scale is below 2^-100 less precise */                                                               \
   X(matmul_bf16,  void,   (float* y, size_t y_stride, const quant::ActivationsBf16& x, size_t n_tok,                   \
                            const quant::PanelsI8& w, const void* next, BF16* scratch))                                 \
+  /* the same with Q8_0 rows, w: [n_rows, i8_blocks(x.n_cols)], whose columns are whole blocks */                         \
+  X(matmul_bf16_q8_0, void, (float* y, size_t y_stride, const quant::ActivationsBf16& x, size_t n_tok,                 \
+                             const quant::BlockQ8_0* w, size_t n_rows, const void* next, BF16* scratch))               \
   /* int16 (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols].       \
      Returns whether they are precise enough in each group of each panel, and no weights but zeros are lost: in        \
      every second row, which are those looked at, an input without codes has no others */                              \

@@ -65,6 +65,10 @@ double n_pieces_of(const Linear& w, std::size_t n_tok) {
   return n_pieces * static_cast<double>(std::min(n_tok, max_times_read));
 }
 
+const quant::BlockQ8_0* q8_0_rows(const Linear& w, Range rows) {
+  return reinterpret_cast<const quant::BlockQ8_0*>(w.at(rows.begin));
+}
+
 // The weights as they lie.
 void multiply_few(const simd::Kernels& k, const Linear& w, Range rows, ConstRows x, Rows y,
                   std::size_t n_tok) {
@@ -209,7 +213,11 @@ void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear
       int16_matmul(kernels, scratch, linear, rows, x, y, n_tok);
       break;
     case Product::q8_0:
-      q8_0_matmul(kernels, scratch, linear, rows, next, x, y, n_tok);
+      if (n_tok >= kernels.least_bf16())
+        kernels.matmul_bf16_q8_0(outputs(0), y.stride, x.bf16, n_tok, q8_0_rows(linear, rows), rows.size(),
+                                 next, scratch.bf16.data());
+      else
+        q8_0_matmul(kernels, scratch, linear, rows, next, x, y, n_tok);
       break;
   }
   for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, rows, outputs(t));

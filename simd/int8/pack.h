@@ -2,33 +2,21 @@
 #pragma once
 #include <algorithm>
 
-#include "simd/int8/tile.h"
+#include "simd/int8/squares.h"
 
 namespace runnel::simd {
 namespace {
 
-using quant::BlockQ8_0;
+constexpr size_t blocks_ahead = 12;  // of the reads
 
-// The codes of four inputs are moved as one word. A square has so many rows and words, and a vector one row
-// of it, or those of two squares: a block has eight words.
-constexpr size_t square_side = lanes < block_steps ? lanes : block_steps;
-constexpr size_t second_square = lanes == square_side ? 0 : square_side;  // so many rows on
-constexpr size_t blocks_ahead = 12;                                       // of the reads
-
-// Words [step, step + square_side) of `lanes` rows, w_stride blocks apart, to where these rows have their
-// codes. Asks for what lies `ahead` blocks on: of so many rows at once the processor does not see by itself
-// which lines come next.
+// A square of `lanes` rows, w_stride blocks apart, to where these rows have their codes. Prefetches what lies
+// `ahead` blocks on.
 inline void pack_square(std::int8_t* codes, const BlockQ8_0* w, size_t w_stride, size_t step,
                         size_t ahead) noexcept {
   F32 square[square_side];
-  RUNNEL_UNROLL for (size_t r = 0; r < square_side; ++r) {
-    const BlockQ8_0* const first = w + r * w_stride;
-    const BlockQ8_0* const second = first + second_square * w_stride;
-    square[r] = load_words(first->qs + step * quant::i8_step_cols, second->qs + step * quant::i8_step_cols);
-    prefetch(first, ahead);
-    if (second != first) prefetch(second, ahead);
-  }
-  transpose(square);
+  load_square(
+      square, step, [&](size_t r) { return w + r * w_stride; },
+      [&](const BlockQ8_0* block) { prefetch(block, ahead); });
   RUNNEL_UNROLL for (size_t i = 0; i < square_side; ++i)
       store_words(codes + (step + i) * quant::i8_step_bytes, square[i]);
 }

@@ -5,6 +5,7 @@
 #include "simd/int8/dot_amx.h"
 #include "simd/int8/matmul.h"
 #include "simd/int8/matmul_bf16.h"
+#include "simd/int8/round_bf16.h"
 
 namespace runnel::simd {
 namespace {
@@ -63,6 +64,7 @@ const Kernels kernels_amx{.peak_i8 = peak_i8_amx,
                           .least_bf16 = least_bf16,
                           .round_bf16 = round_bf16,
                           .matmul_bf16 = matmul_bf16,
+                          .matmul_bf16_q8_0 = matmul_bf16_q8_0,
                           .scores_i8 = scores_i8_amx,
                           .mix_i8 = mix_i8_amx,
                           .unfetched_i8 = unfetched_i8_amx};

@@ -297,19 +297,32 @@ void round_bf16(const quant::ActivationsBf16& out, const float* x, size_t x_stri
   }
 }
 
-float dot_row_bf16(const quant::PanelsI8& w, size_t r, const quant::ActivationsBf16& x) noexcept {
+// weight(c) of a row.
+template <class Weight>
+float dot_row_bf16(const quant::ActivationsBf16& x, Weight weight) noexcept {
   float y = 0.0f;
-  for (size_t c = 0; c < w.shape.n_cols; ++c) {
-    const float weight = static_cast<float>(code_i8(w, r, c)) * scale_i8(w, r, c);
+  for (size_t c = 0; c < x.n_cols; ++c) {
     y = std::fma(quant::bf16_to_f32(x.block(c / quant::i8_block)[c % quant::i8_block]),
-                 quant::bf16_to_f32(quant::f32_to_bf16(weight)), y);
+                 quant::bf16_to_f32(quant::f32_to_bf16(weight(c))), y);
   }
   return y;
 }
 void matmul_bf16(float* y, size_t y_stride, const quant::ActivationsBf16& x, size_t n_tok,
                  const quant::PanelsI8& w, const void*, BF16*) noexcept {
   for (size_t t = 0; t < n_tok; ++t) {
-    for (size_t r = 0; r < w.shape.n_rows; ++r) y[t * y_stride + r] = dot_row_bf16(w, r, x.tokens(t));
+    for (size_t r = 0; r < w.shape.n_rows; ++r)
+      y[t * y_stride + r] = dot_row_bf16(
+          x.tokens(t), [&](size_t c) { return static_cast<float>(code_i8(w, r, c)) * scale_i8(w, r, c); });
+  }
+}
+void matmul_bf16_q8_0(float* y, size_t y_stride, const quant::ActivationsBf16& x, size_t n_tok,
+                      const quant::BlockQ8_0* w, size_t n_rows, const void*, BF16*) noexcept {
+  for (size_t t = 0; t < n_tok; ++t) {
+    for (size_t r = 0; r < n_rows; ++r)
+      y[t * y_stride + r] = dot_row_bf16(x.tokens(t), [&](size_t c) {
+        const quant::BlockQ8_0& block = w[r * quant::i8_blocks(x.n_cols) + c / quant::BlockQ8_0::size];
+        return static_cast<float>(block.qs[c % quant::BlockQ8_0::size]) * quant::f16_to_f32(block.d);
+      });
   }
 }
 

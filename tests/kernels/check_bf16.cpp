@@ -2,6 +2,7 @@
 // precision.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -57,11 +58,54 @@ struct Operands {
   }
 };
 
-void multiply(const Kernels& kernels, float* y, std::size_t y_stride, const quant::ActivationsBf16& x,
-              std::size_t n_tok, const quant::PanelsI8& w, const void* next) {
+// The product with rows [begin, begin + n_rows) of the weights.
+using Multiply = std::function<void(float* y, std::size_t y_stride, const quant::ActivationsBf16& x,
+                                    std::size_t n_tok, std::size_t begin, std::size_t n_rows)>;
+
+// With scratch memory as someone has left it.
+template <class Work>
+void with_scratch(Work work) {
   Guarded<BF16> scratch(bf16_scratch);
   std::fill(scratch.begin(), scratch.end(), not_a_number);
-  kernels.matmul_bf16(y, y_stride, x, n_tok, w, next, scratch.data());
+  work(scratch.data());
+}
+
+Multiply packed(const Kernels& kernels, const Operands& o) {
+  return [&](float* y, std::size_t y_stride, const quant::ActivationsBf16& x, std::size_t n_tok,
+             std::size_t begin, std::size_t n_rows) {
+    with_scratch([&](BF16* scratch) {
+      const void* const next = begin == 0 ? nullptr : o.w.codes;
+      kernels.matmul_bf16(y, y_stride, x, n_tok, o.w.rows(begin, n_rows), next, scratch);
+    });
+  };
+}
+
+// The same weights as Q8_0 has them: [n_rows, n_blocks].
+struct RowsQ8_0 {
+  Guarded<quant::BlockQ8_0> blocks;
+  std::size_t n_blocks;
+
+  explicit RowsQ8_0(const Operands& o)
+      : blocks(o.w.shape.n_rows * o.w.shape.n_groups()), n_blocks(o.w.shape.n_groups()) {
+    for (std::size_t r = 0; r < o.w.shape.n_rows; ++r) {
+      for (std::size_t c = 0; c < o.w.shape.n_cols; ++c) {
+        quant::BlockQ8_0& block = blocks[r * n_blocks + c / 32];
+        block.d = quant::f32_to_f16(o.weights.scale(r, c));
+        block.qs[c % 32] = static_cast<std::int8_t>(o.weights.code(r, c));
+      }
+    }
+  }
+};
+
+Multiply as_q8_0(const Kernels& kernels, const RowsQ8_0& rows) {
+  return [&](float* y, std::size_t y_stride, const quant::ActivationsBf16& x, std::size_t n_tok,
+             std::size_t begin, std::size_t n_rows) {
+    with_scratch([&](BF16* scratch) {
+      const quant::BlockQ8_0* const first = rows.blocks.data() + begin * rows.n_blocks;
+      const void* const next = begin == 0 ? nullptr : rows.blocks.data();
+      kernels.matmul_bf16_q8_0(y, y_stride, x, n_tok, first, n_rows, next, scratch);
+    });
+  };
 }
 
 void compare_with_exact(const Case& c, const Operands& o, const Guarded<float>& y, Report& report) {
@@ -88,13 +132,13 @@ void compare_with_exact(const Case& c, const Operands& o, const Guarded<float>& 
 }
 
 // From some tile of tokens on, and some rows alone.
-void compare_with_parts(const Kernels& kernels, const Case& c, const Operands& o, const Guarded<float>& y,
+void compare_with_parts(const Multiply& multiply, const Case& c, const Operands& o, const Guarded<float>& y,
                         Report& report) {
   for (const std::size_t begin : Sizes{16, 32, 48, 64}) {
     if (begin >= c.n_tok) continue;
     Guarded<float> rest(extent(c.n_tok - begin, c.y_stride(), c.n_rows));
     std::fill(rest.begin(), rest.end(), untouched);
-    multiply(kernels, rest.data(), c.y_stride(), o.x.tokens(begin), c.n_tok - begin, o.w, o.w.codes);
+    multiply(rest.data(), c.y_stride(), o.x.tokens(begin), c.n_tok - begin, 0, c.n_rows);
     report.expect(same_bits(rest.data(), &y[begin * c.y_stride()], rest.size()),
                   "%s, %zu rows, %zu columns, %zu tokens: other bits from token %zu on", c.name(), c.n_rows,
                   c.n_cols, c.n_tok, begin);
@@ -102,7 +146,7 @@ void compare_with_parts(const Kernels& kernels, const Case& c, const Operands& o
   for (std::size_t r = 0; r < c.n_rows; r += 3 * panel_rows) {
     const std::size_t n = std::min(3 * panel_rows, c.n_rows - r);
     Guarded<float> part(c.n_tok * n);
-    multiply(kernels, part.data(), n, o.x, c.n_tok, o.w.rows(r, n), nullptr);
+    multiply(part.data(), n, o.x, c.n_tok, r, n);
     for (std::size_t t = 0; t < c.n_tok; ++t)
       report.expect(same_bits(&part[t * n], &y[t * c.y_stride() + r], n),
                     "%s, %zu rows, %zu columns, %zu tokens: a split has other bits", c.name(), c.n_rows,
@@ -110,14 +154,13 @@ void compare_with_parts(const Kernels& kernels, const Case& c, const Operands& o
   }
 }
 
-void check_case(const Kernels& kernels, const Case& c, Random& random, Report& report) {
-  const Operands o(c, random);
+void check_product(const Multiply& multiply, const Case& c, const Operands& o, Report& report) {
   Guarded<float> y(extent(c.n_tok, c.y_stride(), c.n_rows));
   std::fill(y.begin(), y.end(), untouched);
-  multiply(kernels, y.data(), c.y_stride(), o.x, c.n_tok, o.w, nullptr);
+  multiply(y.data(), c.y_stride(), o.x, c.n_tok, 0, c.n_rows);
   report.expect(y.intact(), "%s: wrote before y", c.name());
   compare_with_exact(c, o, y, report);
-  compare_with_parts(kernels, c, o, y, report);
+  compare_with_parts(multiply, c, o, y, report);
 }
 
 // A token with an infinity or a NaN has NaN everywhere, its neighbours are as ever.
@@ -128,7 +171,7 @@ void check_poisoned(const Kernels& kernels, VariantI8 variant, float poison, Ran
   x[n_cols + 7] = poison;
   kernels.round_bf16(o.x, x.data(), n_cols, n_tok);
   std::vector<float> y(n_rows * n_tok);
-  multiply(kernels, y.data(), n_rows, o.x, n_tok, o.w, nullptr);
+  packed(kernels, o)(y.data(), n_rows, o.x, n_tok, 0, n_rows);
   for (std::size_t i = 0; i < y.size(); ++i)
     report.expect(std::isnan(y[i]) == (i / n_rows == 1), "poisoned token: output %zu", i);
 }
@@ -171,20 +214,36 @@ void check_round_bf16(const Kernels& kernels, Report& report) {
 
 void check_matmul_bf16(const Kernels& kernels, Report& report) {
   Random random;
+  const auto check = [&](const Case& c) {
+    const Operands o(c, random);
+    check_product(packed(kernels, o), c, o, report);
+  };
   for (const VariantI8 variant : {VariantI8::g32, VariantI8::g128}) {
-    for (std::size_t n_cols = 0; n_cols <= 140; ++n_cols)
-      check_case(kernels, {variant, 19, n_cols, 3}, random, report);
+    for (std::size_t n_cols = 0; n_cols <= 140; ++n_cols) check({variant, 19, n_cols, 3});
     for (const std::size_t n_rows : Sizes{0, 1, 15, 16, 17, 31, 32, 33, 48, 63, 65, 81})
-      check_case(kernels, {variant, n_rows, 70, 33 + n_rows % 4}, random, report);
+      check({variant, n_rows, 70, 33 + n_rows % 4});
     for (std::size_t n_tok = 0; n_tok <= 100; n_tok += n_tok % 16 == 2 ? 13 : 1)
-      check_case(kernels, {variant, 33, 140, n_tok}, random, report);
+      check({variant, 33, 140, n_tok});
     for (const std::size_t n_cols : Sizes{2044, 2048, 2052, 4100})  // columns in stretches
-      check_case(kernels, {variant, 35, n_cols, 19}, random, report);
-    check_case(kernels, {variant, 3, 1100, 530}, random, report);  // tokens in passes
+      check({variant, 35, n_cols, 19});
+    check({variant, 3, 1100, 530});  // tokens in passes
     for (const float poison :
          {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
       check_poisoned(kernels, variant, poison, random, report);
   }
+}
+
+void check_matmul_bf16_q8_0(const Kernels& kernels, Report& report) {
+  Random random;
+  const auto check = [&](std::size_t n_rows, std::size_t n_blocks, std::size_t n_tok) {
+    const Case c{VariantI8::g32, n_rows, n_blocks * quant::BlockQ8_0::size, n_tok};
+    const Operands o(c, random);
+    const RowsQ8_0 rows(o);
+    check_product(as_q8_0(kernels, rows), c, o, report);
+  };
+  for (std::size_t n_rows = 0; n_rows <= 100; n_rows += n_rows % 16 == 2 ? 13 : 1) check(n_rows, 3, 20);
+  for (const std::size_t n_blocks : Sizes{0, 1, 2, 11, 12, 13, 25, 63, 64, 65, 130}) check(35, n_blocks, 19);
+  for (const std::size_t n_tok : Sizes{0, 1, 16, 47, 49, 97, 530}) check(37, 2, n_tok);
 }
 
 }  // namespace runnel::simd

@@ -84,14 +84,18 @@ FAULTS = [
     ("amx", "simd/int8/dot_amx.h", "load(all_[t])));\n        of_group_[t] = F32(0.0f);", "load(all_[t])));", "matmul_i8"),
     ("amx", "simd/int8/dot_amx.h", "fmadd(of_group_[t], w_scale, load(all_[t]))", "of_group_[t] * w_scale + load(all_[t])",
      "matmul_i8"),
-    ("amx", "simd/int8/matmul_bf16.h", "b / Groups::blocks * panel_rows", "0", "matmul_bf16"),  # scales of another group
-    ("amx", "simd/int8/matmul_bf16.h", "at < std::size(tile); ++at)", "at < 2 * n_steps; ++at)", "matmul_bf16"),
-    ("amx", "simd/int8/matmul_bf16.h", "const bool is_first = stretch.begin == 0;", "const bool is_first = true;", "matmul_bf16"),
-    ("amx", "simd/int8/matmul_bf16.h", "n_tok % tile_rows == 0 && n_rows", "n_rows", "matmul_bf16"),  # past the last token
+    ("amx", "simd/int8/widen_bf16.h", "b / Groups::blocks * panel_rows", "0", "matmul_bf16"),  # scales of another group
+    ("amx", "simd/int8/widen_bf16.h", "at < std::size(to); ++at)", "at < 2 * n_steps; ++at)", "matmul_bf16"),
+    ("amx", "simd/int8/widen_bf16.h", "std::min(r, last)", "r", "matmul_bf16_q8_0"),  # past the last row
+    ("amx", "simd/int8/matmul_bf16.h", "portion.stretch.begin != 0", "false", "matmul_bf16"),  # only the last stretch
+    ("amx", "simd/int8/matmul_bf16.h", "y_stride_, n, portion", "y_stride_, quant::i8_chunk, portion", "matmul_bf16"),  # past the last token
+    ("amx", "simd/int8/matmul_bf16.h", "    moving_.move(quant::i8_chunk);\n", "", "matmul_bf16"),  # all but the last chunk
+    ("amx", "simd/int8/matmul_bf16.h", "n_chunks_ * n_blocks, moving_", "2 * n_chunks_ * n_blocks, moving_", "matmul_bf16_q8_0"),
+    ("amx", "simd/int8/matmul_bf16.h", "x.first + n_tok, x.width", "n_tok, x.width", "matmul_bf16"),  # too few chunks
     ("amx", "simd/int8/matmul_bf16.h", "add_products_bf16<bf16_panels * t + 1>()", "add_products_bf16<bf16_panels * t>()",
      "matmul_bf16"),
-    ("amx", "simd/int8/matmul_bf16.h", "std::fill_n(to.block(b), quant::i8_block, not_a_number);", ";", "matmul_bf16"),
-    ("amx", "simd/int8/matmul_bf16.h", "block_size(out.n_cols, n_full)", "quant::i8_block", "round_bf16"),
+    ("amx", "simd/int8/round_bf16.h", "std::fill_n(to.block(b), quant::i8_block, not_a_number);", ";", "matmul_bf16"),
+    ("amx", "simd/int8/round_bf16.h", "block_size(out.n_cols, n_full)", "quant::i8_block", "round_bf16"),
     ("amx", "simd/int8/attention_amx.h", "high_bytes(some)", "some >> 8", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "_tile_loadd(7, q.from(n_whole * tile_rows),", "_tile_loadd(7, q.from(0),", "scores_i8"),
     ("amx", "simd/int8/attention_amx.h", "(sums, n_whole > 0, p,", "(sums, false, p,", "mix_i8"),  # only what is left
@@ -123,7 +127,7 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/int8/quantize.h", "magnitude(entries_[i]) <= magnitude", "magnitude(entries_[i]) < magnitude",
      "quantize_i8"),  # of equals another one is dropped
     ("avx2 avx512 neon", "simd/int8/quantize.h", "-128 * sum", "128 * sum", "quantize_i8"),
-    ("avx512", "simd/int8/pack.h", "lanes == square_side ? 0 : square_side", "0", "pack_q8_0"),  # the same eight rows twice
+    ("avx512", "simd/int8/squares.h", "lanes == square_side ? 0 : square_side", "0", "pack_q8_0"),  # the same eight rows twice
     ("avx2 neon", "simd/int8/pack.h", "pack_square(codes + r * quant::i8_step_cols", "pack_square(codes", "pack_q8_0"),
     ("neon", "simd/int8/pack.h", "step += square_side", "step += block_steps", "pack_q8_0"),
     ("avx2 avx512 neon", "simd/int8/pack.h", "scales[r] = w[r * n_blocks].d", "scales[r] = w[r].d", "pack_q8_0"),
