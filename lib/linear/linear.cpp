@@ -24,6 +24,7 @@ constexpr std::size_t min_tokens_q8_0 = 2;
 constexpr double piece_bytes = 512 * 1024;
 constexpr double packed_piece_bytes = 2 * piece_bytes;
 constexpr double max_pieces = 8;
+constexpr double max_pieces_bf16 = 3;  // each makes bf16 of its first weights before it multiplies (measured)
 constexpr std::size_t max_times_read = 8;
 // Pieces are whole tiles: the most panels that any instruction set takes side by side. With one token
 // AVX2 takes three, and one is left over.
@@ -190,8 +191,8 @@ SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const
     }
   }
   work.piece_multiple = filled_up(piece_outputs, work.multiple);
-  work.n_pieces =
-      std::max(work.n_pieces, static_cast<std::size_t>(std::min(std::ceil(n_pieces), max_pieces)));
+  const double most = n_tok < kernels.least_bf16() ? max_pieces : max_pieces_bf16;
+  work.n_pieces = std::max(work.n_pieces, static_cast<std::size_t>(std::min(std::ceil(n_pieces), most)));
   return work;
 }
 
