@@ -79,7 +79,8 @@ class PackedWeights {
   }
 
  private:
-  static constexpr size_t ahead = 4096;  // bytes that are prefetched
+  // Bytes that are prefetched, into the L2 cache: tiles drive everything else from the L1 cache soon.
+  static constexpr size_t ahead = 4096;
   const quant::PanelsI8 w_;
 };
 
@@ -106,7 +107,7 @@ class WeightsQ8_0 {
   }
 
  private:
-  static constexpr size_t blocks_ahead = 12;  // of the reads
+  static constexpr size_t blocks_ahead = 12;  // as above
   const BlockQ8_0* const w_;
   const size_t n_rows_, n_blocks_;
 };
