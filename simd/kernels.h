@@ -107,7 +107,7 @@ constexpr size_t bf16_scratch = 2 * 2 * panel_rows * 2048;
      weights whose scale is below 2^-100 less precise */                                                               \
   X(matmul_bf16,  void,   (float* y, size_t y_stride, const quant::ActivationsBf16& x, size_t n_tok,                   \
                            const quant::PanelsI8& w, const void* next, BF16* scratch))                                 \
-  /* the same with Q8_0 rows, w: [n_rows, i8_blocks(x.n_cols)], whose columns are whole blocks */                         \
+  /* the same with Q8_0 rows, w: [n_rows, i8_blocks(x.n_cols)], whose columns are whole blocks */                      \
   X(matmul_bf16_q8_0, void, (float* y, size_t y_stride, const quant::ActivationsBf16& x, size_t n_tok,                 \
                              const quant::BlockQ8_0* w, size_t n_rows, const void* next, BF16* scratch))               \
   /* int16 (quant/i16.h). Rows of weights, w_stride apart, into panels; w: [out.shape.n_rows, out.shape.n_cols].       \

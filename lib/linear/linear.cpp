@@ -66,10 +66,6 @@ double n_pieces_of(const Linear& w, std::size_t n_tok) {
   return n_pieces * static_cast<double>(std::min(n_tok, max_times_read));
 }
 
-const quant::BlockQ8_0* q8_0_rows(const Linear& w, Range rows) {
-  return reinterpret_cast<const quant::BlockQ8_0*>(w.at(rows.begin));
-}
-
 // The weights as they lie.
 void multiply_few(const simd::Kernels& k, const Linear& w, Range rows, ConstRows x, Rows y,
                   std::size_t n_tok) {
@@ -99,6 +95,24 @@ void multiply_few(const simd::Kernels& k, const Linear& w, Range rows, ConstRows
 void finish(const simd::Kernels& k, const Linear& w, Range rows, float* y) {
   if (w.scale != 1.0f) k.scale(y, w.scale, rows.size());
   if (w.bias) k.add(y, w.bias + rows.begin, rows.size());
+}
+
+void multiply_packed(const simd::Kernels& kernels, LinearScratch& scratch, const quant::PanelsI8& w,
+                     const void* next, const Input& x, Rows y, std::size_t n_tok) noexcept {
+  if (n_tok < kernels.least_bf16())
+    kernels.matmul_i8(y.data, y.stride, x.int8, n_tok, w, next);
+  else
+    kernels.matmul_bf16(y.data, y.stride, x.bf16, n_tok, w, next, scratch.bf16.data());
+}
+
+void multiply_q8_0(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
+                   const std::byte* next, const Input& x, Rows y, std::size_t n_tok) noexcept {
+  if (n_tok < kernels.least_bf16())
+    q8_0_matmul(kernels, scratch, w, rows, next, x.int8, y, n_tok);
+  else
+    kernels.matmul_bf16_q8_0(y.data + rows.begin, y.stride, x.bf16, n_tok,
+                             reinterpret_cast<const quant::BlockQ8_0*>(w.at(rows.begin)), rows.size(), next,
+                             scratch.bf16.data());
 }
 
 }  // namespace
@@ -214,22 +228,10 @@ void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear
       int16_matmul(kernels, scratch, linear, rows, x, y, n_tok);
       break;
     case Product::q8_0:
-      if (n_tok >= kernels.least_bf16())
-        kernels.matmul_bf16_q8_0(outputs(0), y.stride, x.bf16, n_tok, q8_0_rows(linear, rows), rows.size(),
-                                 next, scratch.bf16.data());
-      else
-        q8_0_matmul(kernels, scratch, linear, rows, next, x, y, n_tok);
+      multiply_q8_0(kernels, scratch, linear, rows, next, x, y, n_tok);
       break;
   }
   for (std::size_t t = 0; t < n_tok; ++t) finish(kernels, linear, rows, outputs(t));
-}
-
-void multiply_packed(const simd::Kernels& kernels, LinearScratch& scratch, const quant::PanelsI8& w,
-                     const void* next, const Input& x, Rows y, std::size_t n_tok) noexcept {
-  if (n_tok < kernels.least_bf16())
-    kernels.matmul_i8(y.data, y.stride, x.int8, n_tok, w, next);
-  else
-    kernels.matmul_bf16(y.data, y.stride, x.bf16, n_tok, w, next, scratch.bf16.data());
 }
 
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept {

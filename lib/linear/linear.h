@@ -108,10 +108,6 @@ SharedWork shared_rows(const simd::Kernels& kernels, std::initializer_list<const
 void multiply(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& linear, Range rows,
               const std::byte* next, const Input& x, Rows y, std::size_t n_tok) noexcept;
 
-// y = w x, for weights that are packed in panels; next: as kernels.matmul_i8() has it.
-void multiply_packed(const simd::Kernels& kernels, LinearScratch& scratch, const quant::PanelsI8& w,
-                     const void* next, const Input& x, Rows y, std::size_t n_tok) noexcept;
-
 // One decoded row: an embedding. y: [n_cols].
 void decode_row(const simd::Kernels& kernels, const Linear& linear, std::size_t row, float* y) noexcept;
 

@@ -24,14 +24,14 @@ std::size_t q8_0_block_codes(std::size_t max_cols) noexcept {
 }
 
 void q8_0_matmul(const simd::Kernels& kernels, LinearScratch& scratch, const Linear& w, Range rows,
-                 const std::byte* next, const Input& x, Rows y, std::size_t n_tok) noexcept {
+                 const std::byte* next, const quant::ActivationsI8& x, Rows y, std::size_t n_tok) noexcept {
   const std::size_t n_rows = block_rows(rows.size(), w.n_cols);
   for (std::size_t r = rows.begin; r < rows.end; r += n_rows) {
     const quant::ShapeI8 shape{quant::VariantI8::g32, std::min(n_rows, rows.end - r), w.n_cols};
     kernels.pack_q8_0({shape, scratch.codes.data(), scratch.scales.data()},
                       reinterpret_cast<const quant::BlockQ8_0*>(w.at(r)));
-    multiply_packed(kernels, scratch, {shape, scratch.codes.data(), scratch.scales.data()},
-                    r + n_rows < rows.end ? w.at(r + n_rows) : next, x, {y.data + r, y.stride}, n_tok);
+    kernels.matmul_i8(y.data + r, y.stride, x, n_tok, {shape, scratch.codes.data(), scratch.scales.data()},
+                      r + n_rows < rows.end ? w.at(r + n_rows) : next);
   }
 }
 

@@ -95,8 +95,9 @@ class WeightsQ8_0 {
     const size_t last = n_rows_ - 1 - row;  // stands for rows that there are not
     const BlockQ8_0* const first = w_ + row * n_blocks_ + b;
     const auto block_of = [&](size_t r) { return first + std::min(r, last) * n_blocks_; };
-    const size_t left = stretch.end - b;
-    const size_t ahead = blocks_ahead + (left > blocks_ahead ? 0 : panel_rows * n_blocks_ - left);
+    const size_t length = stretch.end - stretch.begin;
+    const size_t ahead =
+        blocks_ahead + (b + blocks_ahead < stretch.end ? 0 : panel_rows * n_blocks_ - length);
     F32 square[square_side];
     load_square(square, 0, block_of, [&](const BlockQ8_0* block) { prefetch_l2(block + ahead); });
     alignas(line_bytes) std::uint16_t scales[panel_rows];

@@ -59,8 +59,9 @@ struct Operands {
 };
 
 // The product with rows [begin, begin + n_rows) of the weights.
-using Multiply = std::function<void(float* y, std::size_t y_stride, const quant::ActivationsBf16& x,
-                                    std::size_t n_tok, std::size_t begin, std::size_t n_rows)>;
+using Multiply =
+    std::function<void(float* y, std::size_t y_stride, const quant::ActivationsBf16& x, std::size_t n_tok,
+                       std::size_t begin, std::size_t n_rows, const void* next)>;
 
 // With scratch memory as someone has left it.
 template <class Work>
@@ -72,9 +73,8 @@ void with_scratch(Work work) {
 
 Multiply packed(const Kernels& kernels, const Operands& o) {
   return [&](float* y, std::size_t y_stride, const quant::ActivationsBf16& x, std::size_t n_tok,
-             std::size_t begin, std::size_t n_rows) {
+             std::size_t begin, std::size_t n_rows, const void* next) {
     with_scratch([&](BF16* scratch) {
-      const void* const next = begin == 0 ? nullptr : o.w.codes;
       kernels.matmul_bf16(y, y_stride, x, n_tok, o.w.rows(begin, n_rows), next, scratch);
     });
   };
@@ -99,10 +99,9 @@ struct RowsQ8_0 {
 
 Multiply as_q8_0(const Kernels& kernels, const RowsQ8_0& rows) {
   return [&](float* y, std::size_t y_stride, const quant::ActivationsBf16& x, std::size_t n_tok,
-             std::size_t begin, std::size_t n_rows) {
+             std::size_t begin, std::size_t n_rows, const void* next) {
     with_scratch([&](BF16* scratch) {
       const quant::BlockQ8_0* const first = rows.blocks.data() + begin * rows.n_blocks;
-      const void* const next = begin == 0 ? nullptr : rows.blocks.data();
       kernels.matmul_bf16_q8_0(y, y_stride, x, n_tok, first, n_rows, next, scratch);
     });
   };
@@ -138,7 +137,7 @@ void compare_with_parts(const Multiply& multiply, const Case& c, const Operands&
     if (begin >= c.n_tok) continue;
     Guarded<float> rest(extent(c.n_tok - begin, c.y_stride(), c.n_rows));
     std::fill(rest.begin(), rest.end(), untouched);
-    multiply(rest.data(), c.y_stride(), o.x.tokens(begin), c.n_tok - begin, 0, c.n_rows);
+    multiply(rest.data(), c.y_stride(), o.x.tokens(begin), c.n_tok - begin, 0, c.n_rows, o.w.codes);
     report.expect(same_bits(rest.data(), &y[begin * c.y_stride()], rest.size()),
                   "%s, %zu rows, %zu columns, %zu tokens: other bits from token %zu on", c.name(), c.n_rows,
                   c.n_cols, c.n_tok, begin);
@@ -146,7 +145,7 @@ void compare_with_parts(const Multiply& multiply, const Case& c, const Operands&
   for (std::size_t r = 0; r < c.n_rows; r += 3 * panel_rows) {
     const std::size_t n = std::min(3 * panel_rows, c.n_rows - r);
     Guarded<float> part(c.n_tok * n);
-    multiply(part.data(), n, o.x, c.n_tok, r, n);
+    multiply(part.data(), n, o.x, c.n_tok, r, n, nullptr);
     for (std::size_t t = 0; t < c.n_tok; ++t)
       report.expect(same_bits(&part[t * n], &y[t * c.y_stride() + r], n),
                     "%s, %zu rows, %zu columns, %zu tokens: a split has other bits", c.name(), c.n_rows,
@@ -157,7 +156,7 @@ void compare_with_parts(const Multiply& multiply, const Case& c, const Operands&
 void check_product(const Multiply& multiply, const Case& c, const Operands& o, Report& report) {
   Guarded<float> y(extent(c.n_tok, c.y_stride(), c.n_rows));
   std::fill(y.begin(), y.end(), untouched);
-  multiply(y.data(), c.y_stride(), o.x, c.n_tok, 0, c.n_rows);
+  multiply(y.data(), c.y_stride(), o.x, c.n_tok, 0, c.n_rows, nullptr);
   report.expect(y.intact(), "%s: wrote before y", c.name());
   compare_with_exact(c, o, y, report);
   compare_with_parts(multiply, c, o, y, report);
@@ -171,7 +170,7 @@ void check_poisoned(const Kernels& kernels, VariantI8 variant, float poison, Ran
   x[n_cols + 7] = poison;
   kernels.round_bf16(o.x, x.data(), n_cols, n_tok);
   std::vector<float> y(n_rows * n_tok);
-  packed(kernels, o)(y.data(), n_rows, o.x, n_tok, 0, n_rows);
+  packed(kernels, o)(y.data(), n_rows, o.x, n_tok, 0, n_rows, nullptr);
   for (std::size_t i = 0; i < y.size(); ++i)
     report.expect(std::isnan(y[i]) == (i / n_rows == 1), "poisoned token: output %zu", i);
 }
