@@ -44,8 +44,14 @@ std::size_t least_limit(const std::string& mount, std::string_view path, Limit l
   }
 }
 
+// Of a list like "cpu,cpuacct".
 bool names_cpu(std::string_view controllers) {
-  return ("," + std::string(controllers) + ",").find(",cpu,") != std::string::npos;
+  for (;;) {
+    const std::size_t end = controllers.find(',');
+    if (controllers.substr(0, end) == "cpu") return true;
+    if (end == std::string_view::npos) return false;
+    controllers.remove_prefix(end + 1);
+  }
 }
 
 // A line of /proc/self/cgroup, "ID:CONTROLLERS:/PATH"; version 2 has ID 0 and no controllers.
