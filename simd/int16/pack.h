@@ -20,6 +20,7 @@ constexpr size_t step_of_pair(size_t i) noexcept { return (i % 4 < 2 ? 0 : lanes
 template <class Format, bool is_whole>
 struct GroupOfRows {
   using Element = typename Format::Element;
+  using Sums = I16[quant::i16_group / pair_cols];
   const Element* w;
   size_t w_stride;
   size_t n_rows_there, n_cols_there;
@@ -34,42 +35,56 @@ struct GroupOfRows {
     return col + lanes <= n_cols() ? Format::load(p) : Format::load_n(p, n_cols() - col);
   }
 
-  // Magnitudes are ordered as their bits are.
-  void find_maxima(Element (&maxima)[panel_rows]) const noexcept {
-    std::fill_n(maxima, panel_rows, Element{0});
-    for (size_t r = 0; r < n_rows(); ++r) {
-      const Element* const row = w + r * w_stride;
-      Element max = 0;
-      for (size_t c = 0; c < n_cols(); ++c) max = std::max(max, static_cast<Element>(row[c] & 0x7fff));
-      maxima[r] = max;
-    }
+  // Magnitudes are ordered as their bits are: the largest in every `pair_cols`-th column of a row.
+  I16 max_magnitudes(size_t row) const noexcept {
+    I16 max{};
+    if (row >= n_rows()) return max;
+    const Element* const p = w + row * w_stride;
+    const size_t n_full = n_cols() / pair_cols * pair_cols;
+    for (size_t c = 0; c < n_full; c += pair_cols) max = larger(max, magnitude_bits(p + c));
+    if (n_full == n_cols()) return max;
+    Element rest[pair_cols] = {};
+    std::copy_n(p + n_full, n_cols() - n_full, rest);
+    return larger(max, magnitude_bits(rest));
+  }
+  // The next functions are for rows [row, row + lanes).
+  void find_maxima(Element (&maxima)[lanes], size_t row) const noexcept {
+    F32 square[lanes];
+    RUNNEL_UNROLL for (size_t r = 0; r < lanes; ++r) square[r] = as_floats(max_magnitudes(row + r));
+    transpose(square);
+    I16 max{};  // two numbers of each row
+    RUNNEL_UNROLL for (size_t i = 0; i < lanes; ++i) max = larger(max, as_i16(square[i]));
+    store_larger_halves(maxima, max);
   }
 
-  void find_scales(std::uint16_t* scales, float (&inverses)[panel_rows]) const noexcept {
-    Element maxima[panel_rows];
-    find_maxima(maxima);
-    float values[panel_rows];
-    for (size_t r = 0; r < panel_rows; r += lanes) store(values + r, Format::load(maxima + r));
-    for (size_t r = 0; r < panel_rows; ++r) {
+  // Returns whether there may be rows without codes, which may have weights that are not finite.
+  bool find_scales(std::uint16_t* scales, float (&inverses)[lanes], size_t row) const noexcept {
+    Element maxima[lanes];
+    find_maxima(maxima, row);
+    float values[lanes];
+    store(values, Format::load(maxima));
+    bool has_empty = false;
+    for (size_t r = 0; r < lanes; ++r) {
       const quant::ScaleI16 scale = quant::scale_i16(values[r]);
-      scales[r] = scale.scale;
+      scales[row + r] = scale.scale;
       inverses[r] = scale.inverse;
+      has_empty = has_empty || scale.inverse == 0.0f;
     }
+    return has_empty;
   }
 
-  // Rows [row, row + lanes) of pair_cols columns from col on. has_empty: there may be rows without codes,
-  // which may have weights that are not finite. sums: of the columns' magnitudes in the rows that are looked
-  // at, in the order of round_to_i16().
+  // pair_cols columns from col on. sums: of the columns' magnitudes in the rows that are looked at, in the
+  // order of round_to_i16().
   template <bool has_empty>
-  void pack_square(std::int16_t* codes, size_t row, size_t col, const float* inverses,
+  void pack_square(std::int16_t* codes, size_t row, size_t col, const float (&inverses)[lanes],
                    I16& sums) const noexcept {
     F32 square[lanes];
     RUNNEL_UNROLL for (size_t r = 0; r < lanes; ++r) {
-      const F32 inverse(inverses[row + r]);
+      const F32 inverse(inverses[r]);
       // The next panel's, which most likely come next; nothing else tells the processor where it will go on.
       prefetch_l2(w + (panel_rows + row + r) * w_stride + col);
       const I16 rounded =
-          has_empty && inverses[row + r] == 0.0f
+          has_empty && inverses[r] == 0.0f
               ? I16{}
               : round_to_i16(load(row + r, col) * inverse, load(row + r, col + lanes) * inverse);
       if (r % quant::i16_sum_step == 0) sums = add_magnitudes(sums, rounded);
@@ -82,22 +97,15 @@ struct GroupOfRows {
                        sizeof square[i]);
     }
   }
-  // Returns whether the codes are precise enough.
   template <bool has_empty>
-  bool pack_squares(std::int16_t* codes, const float* inverses) const noexcept {
-    std::uint16_t sums[quant::i16_group];
-    I16 least = broadcast_i16(-1);  // the largest without sign
-    for (size_t col = 0; col < n_filled_up(); col += pair_cols) {
-      I16 pair_sums{};
-      for (size_t row = 0; row < panel_rows; row += lanes)
-        pack_square<has_empty>(codes, row, col, inverses, pair_sums);
-      least = smaller(least, pair_sums);
-      __builtin_memcpy(sums + col, &pair_sums, sizeof pair_sums);
-    }
-    return smallest(least) >= quant::i16_least_sum || (is_precise(sums) && no_weights_are_lost(sums));
+  void pack_squares(std::int16_t* codes, size_t row, const float (&inverses)[lanes],
+                    Sums& sums) const noexcept {
+    for (size_t i = 0; i < n_vectors(); ++i)
+      pack_square<has_empty>(codes, row, i * pair_cols, inverses, sums[i]);
   }
 
   size_t n_filled_up() const noexcept { return quant::filled_up(n_cols(), quant::i16_block); }
+  size_t n_vectors() const noexcept { return n_filled_up() / pair_cols; }
 
   // Of columns that have codes.
   bool is_precise(const std::uint16_t* sums) const noexcept {
@@ -116,12 +124,28 @@ struct GroupOfRows {
     return true;
   }
 
+  bool are_precise(const Sums& sums) const noexcept {
+    I16 least = sums[0];
+    for (size_t i = 1; i < n_vectors(); ++i) least = smaller(least, sums[i]);
+    if (smallest(least) >= quant::i16_least_sum) return true;
+    std::uint16_t numbers[quant::i16_group];
+    __builtin_memcpy(numbers, sums, sizeof numbers);
+    return is_precise(numbers) && no_weights_are_lost(numbers);
+  }
+
+  // Returns whether the codes are precise enough. As many rows at a time as a vector has lanes: in rows 4 or
+  // 8 KB apart, which share the same lines of an L1 cache, it has room for no more of AVX2's processors.
   bool pack(std::int16_t* codes, std::uint16_t* scales) const noexcept {
-    float inverses[panel_rows];
-    find_scales(scales, inverses);
-    bool has_empty = false;
-    for (const float inverse : inverses) has_empty = has_empty || inverse == 0.0f;
-    return has_empty ? pack_squares<true>(codes, inverses) : pack_squares<false>(codes, inverses);
+    Sums sums;
+    RUNNEL_UNROLL for (I16& vector : sums) vector = I16{};
+    for (size_t row = 0; row < panel_rows; row += lanes) {
+      float inverses[lanes];
+      if (find_scales(scales, inverses, row))
+        pack_squares<true>(codes, row, inverses, sums);
+      else
+        pack_squares<false>(codes, row, inverses, sums);
+    }
+    return are_precise(sums);
   }
 };
 

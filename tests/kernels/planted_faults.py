@@ -181,12 +181,16 @@ FAULTS = [
     ("avx512vnni", "simd/int16/matmul.h", "whole ? panels.shape.panel_codes() : 0", "panels.shape.panel_codes()", "matmul_i16"),
     ("avx2 avx512", "simd/int16/matmul.h", "add_pairs(dots[t][v], w[v], x)", "add_pairs(PairSums{}, w[v], x)", "matmul_i16"),
     ("avx2 avx512", "simd/int16/pack.h", "(i % 4 < 2 ? 0 : lanes / 2) + i / 4 * 2 + i % 2", "i", "pack_i16_f16"),
-    ("avx2 avx512", "simd/int16/pack.h", "row[c] & 0x7fff", "row[c]", "pack_i16_bf16"),  # of the negative ones
-    ("avx2 avx512", "simd/int16/pack.h", "inverses[row + r] == 0.0f", "false", "pack_i16_f16"),  # numbers that are not finite
+    ("avx2", "simd/i16.h", "_mm256_set1_epi16(0x7fff)", "_mm256_set1_epi16(-1)", "pack_i16_bf16"),  # of the negative ones
+    ("avx512", "simd/i16.h", "_mm512_set1_epi16(0x7fff)", "_mm512_set1_epi16(-1)", "pack_i16_bf16"),
+    ("avx2", "simd/i16.h", "_mm256_srli_epi32(v, 16)", "v", "pack_i16_f16"),
+    ("avx512", "simd/i16.h", "_mm512_srli_epi32(v, 16)", "v", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "if (n_full == n_cols()) return max;", "return max;", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "inverses[r] == 0.0f", "false", "pack_i16_f16"),  # numbers that are not finite
     ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows() || col >= n_cols()", "row >= n_rows()", "pack_i16_f16"),
-    ("avx2 avx512", "simd/int16/pack.h", "least = smaller(least, pair_sums);", "least = pair_sums;", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "least = smaller(least, sums[i]);", "least = sums[i];", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "sums = add_magnitudes(sums, rounded);", "sums = rounded;", "pack_i16_bf16"),
-    ("avx2 avx512", "simd/int16/pack.h", "is_precise(sums) && no_weights_are_lost(sums)", "is_precise(sums)", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "is_precise(numbers) && no_weights_are_lost(numbers)", "is_precise(numbers)", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "2 * step_of_pair(in_pair / 2) + in_pair % 2", "in_pair", "pack_i16_bf16"),
     ("avx2", "simd/i16.h", "_mm256_abs_epi16(b)", "b", "pack_i16_f16"),
     ("avx512", "simd/i16.h", "_mm512_abs_epi16(b)", "b", "pack_i16_f16"),
