@@ -108,7 +108,7 @@ struct GroupOfRows {
   size_t n_vectors() const noexcept { return n_filled_up() / pair_cols; }
 
   // Of columns that have codes.
-  bool is_precise(const std::uint16_t* sums) const noexcept {
+  bool error_is_small(const std::uint16_t* sums) const noexcept {
     std::int32_t error = 0;
     for (size_t i = 0; i < n_filled_up(); ++i) error += sums[i] == 0 ? 0 : quant::error_i16(sums[i]);
     return error <= static_cast<std::int32_t>(n_cols()) * quant::i16_error_units;
@@ -124,17 +124,18 @@ struct GroupOfRows {
     return true;
   }
 
-  bool are_precise(const Sums& sums) const noexcept {
+  // Whether the codes are precise enough.
+  bool is_precise(const Sums& sums) const noexcept {
     I16 least = sums[0];
     for (size_t i = 1; i < n_vectors(); ++i) least = smaller(least, sums[i]);
     if (smallest(least) >= quant::i16_least_sum) return true;
     std::uint16_t numbers[quant::i16_group];
     __builtin_memcpy(numbers, sums, sizeof numbers);
-    return is_precise(numbers) && no_weights_are_lost(numbers);
+    return error_is_small(numbers) && no_weights_are_lost(numbers);
   }
 
-  // Returns whether the codes are precise enough. As many rows at a time as a vector has lanes: in rows 4 or
-  // 8 KB apart, which share the same lines of an L1 cache, it has room for no more of AVX2's processors.
+  // Returns whether the codes are precise enough. As many rows at a time as a vector has lanes: of those that
+  // lie 4 or 8 KB apart, and so in the same few lines of the L1 cache, AVX2's processors keep eight there.
   bool pack(std::int16_t* codes, std::uint16_t* scales) const noexcept {
     Sums sums;
     RUNNEL_UNROLL for (I16& vector : sums) vector = I16{};
@@ -145,7 +146,7 @@ struct GroupOfRows {
       else
         pack_squares<false>(codes, row, inverses, sums);
     }
-    return are_precise(sums);
+    return is_precise(sums);
   }
 };
 

@@ -190,7 +190,7 @@ FAULTS = [
     ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows() || col >= n_cols()", "row >= n_rows()", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "least = smaller(least, sums[i]);", "least = sums[i];", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "sums = add_magnitudes(sums, rounded);", "sums = rounded;", "pack_i16_bf16"),
-    ("avx2 avx512", "simd/int16/pack.h", "is_precise(numbers) && no_weights_are_lost(numbers)", "is_precise(numbers)", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "error_is_small(numbers) && no_weights_are_lost(numbers)", "error_is_small(numbers)", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "2 * step_of_pair(in_pair / 2) + in_pair % 2", "in_pair", "pack_i16_bf16"),
     ("avx2", "simd/i16.h", "_mm256_abs_epi16(b)", "b", "pack_i16_f16"),
     ("avx512", "simd/i16.h", "_mm512_abs_epi16(b)", "b", "pack_i16_f16"),
