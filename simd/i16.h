@@ -22,8 +22,6 @@ inline void added_up(Register& sums) noexcept {
 //                           four of a ...
 //   add_magnitudes(a, b)    a + |b|, without sign
 //   smaller, larger(a, b)   of numbers without sign
-//   magnitude_bits(p)       of 16 bit floats from p on
-//   store_larger_halves     of each 32 bits the larger 16, without sign
 
 #if defined(__AVX512BW__)
 using I16 = __m512i;
@@ -37,13 +35,6 @@ inline I16 as_i16(F32 v) noexcept { return _mm512_castps_si512(v); }
 inline I16 add_magnitudes(I16 a, I16 b) noexcept { return _mm512_add_epi16(a, _mm512_abs_epi16(b)); }
 inline I16 smaller(I16 a, I16 b) noexcept { return _mm512_min_epu16(a, b); }
 inline I16 larger(I16 a, I16 b) noexcept { return _mm512_max_epu16(a, b); }
-inline I16 magnitude_bits(const std::uint16_t* p) noexcept {
-  return _mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi16(0x7fff));
-}
-inline void store_larger_halves(std::uint16_t* p, I16 v) noexcept {
-  const __m512i max = larger(v, _mm512_srli_epi32(v, 16));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(max));
-}
 #elif defined(__AVX2__)
 using I16 = __m256i;
 inline I16 broadcast_i16(std::int16_t x) noexcept { return _mm256_set1_epi16(x); }
@@ -56,14 +47,6 @@ inline I16 as_i16(F32 v) noexcept { return _mm256_castps_si256(v); }
 inline I16 add_magnitudes(I16 a, I16 b) noexcept { return _mm256_add_epi16(a, _mm256_abs_epi16(b)); }
 inline I16 smaller(I16 a, I16 b) noexcept { return _mm256_min_epu16(a, b); }
 inline I16 larger(I16 a, I16 b) noexcept { return _mm256_max_epu16(a, b); }
-inline I16 magnitude_bits(const std::uint16_t* p) noexcept {
-  return _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), _mm256_set1_epi16(0x7fff));
-}
-inline void store_larger_halves(std::uint16_t* p, I16 v) noexcept {
-  const __m256i max = _mm256_and_si256(larger(v, _mm256_srli_epi32(v, 16)), _mm256_set1_epi32(0xffff));
-  const __m128i narrow = _mm_packus_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), narrow);
-}
 #endif
 
 // sum + pair_products(a, b)

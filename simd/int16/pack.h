@@ -5,6 +5,7 @@
 
 #include "quant/i16.h"
 #include "simd/i16.h"
+#include "simd/int8/vocabulary.h"
 
 namespace runnel::simd {
 namespace {
@@ -35,26 +36,29 @@ struct GroupOfRows {
     return col + lanes <= n_cols() ? Format::load(p) : Format::load_n(p, n_cols() - col);
   }
 
-  // Magnitudes are ordered as their bits are: the largest in every `pair_cols`-th column of a row.
+  // Magnitudes are ordered as their bits are.
+  static I16 magnitudes(const Element* p) noexcept { return load_i32(p) & I32(0x7fff7fff); }
+  // Of a row, the largest in every `pair_cols`-th column.
   I16 max_magnitudes(size_t row) const noexcept {
     I16 max{};
     if (row >= n_rows()) return max;
     const Element* const p = w + row * w_stride;
     const size_t n_full = n_cols() / pair_cols * pair_cols;
-    for (size_t c = 0; c < n_full; c += pair_cols) max = larger(max, magnitude_bits(p + c));
+    for (size_t c = 0; c < n_full; c += pair_cols) max = larger(max, magnitudes(p + c));
     if (n_full == n_cols()) return max;
     Element rest[pair_cols] = {};
     std::copy_n(p + n_full, n_cols() - n_full, rest);
-    return larger(max, magnitude_bits(rest));
+    return larger(max, magnitudes(rest));
   }
   // The next functions are for rows [row, row + lanes).
   void find_maxima(Element (&maxima)[lanes], size_t row) const noexcept {
     F32 square[lanes];
     RUNNEL_UNROLL for (size_t r = 0; r < lanes; ++r) square[r] = as_floats(max_magnitudes(row + r));
     transpose(square);
-    I16 max{};  // two numbers of each row
+    I16 max{};
     RUNNEL_UNROLL for (size_t i = 0; i < lanes; ++i) max = larger(max, as_i16(square[i]));
-    store_larger_halves(maxima, max);
+    const I32 two(max);  // of each row
+    narrow_to_i16(reinterpret_cast<std::int16_t*>(maxima), xsimd::max(two & I32(0xffff), two >> 16));
   }
 
   // Returns whether there may be rows without codes, which may have weights that are not finite.

@@ -181,10 +181,8 @@ FAULTS = [
     ("avx512vnni", "simd/int16/matmul.h", "whole ? panels.shape.panel_codes() : 0", "panels.shape.panel_codes()", "matmul_i16"),
     ("avx2 avx512", "simd/int16/matmul.h", "add_pairs(dots[t][v], w[v], x)", "add_pairs(PairSums{}, w[v], x)", "matmul_i16"),
     ("avx2 avx512", "simd/int16/pack.h", "(i % 4 < 2 ? 0 : lanes / 2) + i / 4 * 2 + i % 2", "i", "pack_i16_f16"),
-    ("avx2", "simd/i16.h", "_mm256_set1_epi16(0x7fff)", "_mm256_set1_epi16(-1)", "pack_i16_bf16"),  # of the negative ones
-    ("avx512", "simd/i16.h", "_mm512_set1_epi16(0x7fff)", "_mm512_set1_epi16(-1)", "pack_i16_bf16"),
-    ("avx2", "simd/i16.h", "_mm256_srli_epi32(v, 16)", "v", "pack_i16_f16"),
-    ("avx512", "simd/i16.h", "_mm512_srli_epi32(v, 16)", "v", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "I32(0x7fff7fff)", "I32(-1)", "pack_i16_bf16"),  # of the negative ones
+    ("avx2 avx512", "simd/int16/pack.h", "xsimd::max(two & I32(0xffff), two >> 16)", "two & I32(0xffff)", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "if (n_full == n_cols()) return max;", "return max;", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "inverses[r] == 0.0f", "false", "pack_i16_f16"),  # numbers that are not finite
     ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows() || col >= n_cols()", "row >= n_rows()", "pack_i16_f16"),
