@@ -32,16 +32,22 @@ template <size_t n_rows>
 inline void clear(RowSums<n_rows>& sums) noexcept {
   for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
 }
-// y[r * apart], r < n_rows.
+// y[r * apart] = the sum of sums[r], r < n_rows.
 template <size_t n_rows>
-inline void store_row_sums(float* y, size_t apart, const RowSums<n_rows>& sums) noexcept {
+inline void store_sums(float* y, size_t apart, const F32 (&sums)[n_rows]) noexcept {
   RUNNEL_UNROLL
   for (size_t r = 0; r < n_rows; r += 4) {
-    const auto sum = [&](size_t i) { return i < n_rows ? sums[i][0] + sums[i][1] : F32(0.0f); };
+    const auto sum = [&](size_t i) { return i < n_rows ? sums[i] : F32(0.0f); };
     float four[4];
     store4(four, sum4(sum(r), sum(r + 1), sum(r + 2), sum(r + 3)));
     for (size_t i = r; i < std::min(r + 4, n_rows); ++i) y[i * apart] = four[i - r];
   }
+}
+template <size_t n_rows>
+inline void store_row_sums(float* y, size_t apart, const RowSums<n_rows>& sums) noexcept {
+  F32 both[n_rows];
+  RUNNEL_UNROLL for (size_t r = 0; r < n_rows; ++r) both[r] = sums[r][0] + sums[r][1];
+  store_sums(y, apart, both);
 }
 
 // rows(r, apart, n) for rows r < n_rows: n = at_once of them, `apart` apart from r on; for those left over

@@ -52,13 +52,25 @@ struct GroupOfRows {
   }
   // The next functions are for rows [row, row + lanes).
   void find_maxima(Element (&maxima)[lanes], size_t row) const noexcept {
-    F32 square[lanes];
-    RUNNEL_UNROLL for (size_t r = 0; r < lanes; ++r) square[r] = as_floats(max_magnitudes(row + r));
-    transpose(square);
-    I16 max{};
-    RUNNEL_UNROLL for (size_t i = 0; i < lanes; ++i) max = larger(max, as_i16(square[i]));
-    const I32 two(max);  // of each row
+    F32 rows[lanes];
+    RUNNEL_UNROLL for (size_t r = 0; r < lanes; ++r) rows[r] = as_floats(max_magnitudes(row + r));
+    const I32 two(merged_maxima(rows));  // of each row
     narrow_to_i16(reinterpret_cast<std::int16_t*>(maxima), xsimd::max(two & I32(0xffff), two >> 16));
+  }
+  // Lane i: the largest of rows[i]. Of each two vectors one remains, whose lanes are the larger ones of
+  // either.
+  template <size_t square = 1, size_t n>
+  static I16 merged_maxima(F32 (&rows)[n]) noexcept {
+    if constexpr (n == 1) {
+      return as_i16(rows[0]);
+    } else {
+      F32 half[n / 2];
+      RUNNEL_UNROLL for (size_t i = 0; i < n / 2; ++i) {
+        swap_squares<square>(rows[2 * i], rows[2 * i + 1], std::make_index_sequence<lanes>());
+        half[i] = as_floats(larger(as_i16(rows[2 * i]), as_i16(rows[2 * i + 1])));
+      }
+      return merged_maxima<2 * square>(half);
+    }
   }
 
   // Returns whether there may be rows without codes, which may have weights that are not finite.
@@ -67,14 +79,12 @@ struct GroupOfRows {
     find_maxima(maxima, row);
     float values[lanes];
     store(values, Format::load(maxima));
-    bool has_empty = false;
     for (size_t r = 0; r < lanes; ++r) {
       const quant::ScaleI16 scale = quant::scale_i16(values[r]);
       scales[row + r] = scale.scale;
       inverses[r] = scale.inverse;
-      has_empty = has_empty || scale.inverse == 0.0f;
     }
-    return has_empty;
+    return std::find(inverses, inverses + lanes, 0.0f) != inverses + lanes;
   }
 
   // pair_cols columns from col on. sums: of the columns' magnitudes in the rows that are looked at, in the

@@ -69,6 +69,11 @@ FAULTS = [
     ("zen4", "simd/int8/matvec_q8_0_fours.h", "blocks[std::min(4 * f + r, n_rows - 1)]", "blocks[std::min(r, n_rows - 1)]",
      "matvec_q8_0"),  # of eight rows the first four twice
     ("zen4 avx2", "simd/matvec_rows.h", "rows(done + r, far, n)", "rows(r, far, n)", "matvec_q8_0"),
+    ("avx2 zen4 neon", "simd/matvec_rows.h", "sums[r][0] + sums[r][1]", "sums[r][0]", "matmul_few_f32"),
+    ("avx2 zen4 neon", "simd/float/matvec.h", "fmadd(weights, inputs[t], sums[t][r])",
+     "fmadd(weights, inputs[0], sums[t][r])", "matmul_few_f16"),
+    ("avx2 zen4 neon", "simd/float/matvec.h", "if (const size_t n = n_cols - c; n != 0) {",
+     "if (const size_t n = n_cols - c; n > 1) {", "matmul_few_bf16"),  # one last input of several tokens
     ("neon", "simd/int8/inputs_of_i16.h", "vmlal_high_s16(odd, wide, x)", "vmlal_high_s16(even, wide, x)", "matvec_q8_0"),
     ("dotprod", "simd/int8/inputs_of_bytes.h", "load_i32(blocks[r]->qs + j)", "load_i32(blocks[r]->qs)", "matvec_q8_0"),
     ("dotprod", "simd/int8/inputs_of_bytes.h", "vshlq_n_s32(dots[r], 8)", "dots[r]", "matvec_q8_0"),
@@ -183,6 +188,7 @@ FAULTS = [
     ("avx2 avx512", "simd/int16/pack.h", "(i % 4 < 2 ? 0 : lanes / 2) + i / 4 * 2 + i % 2", "i", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "I32(0x7fff7fff)", "I32(-1)", "pack_i16_bf16"),  # of the negative ones
     ("avx2 avx512", "simd/int16/pack.h", "xsimd::max(two & I32(0xffff), two >> 16)", "two & I32(0xffff)", "pack_i16_f16"),
+    ("avx2 avx512", "simd/int16/pack.h", "merged_maxima<2 * square>", "merged_maxima<square>", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "if (n_full == n_cols()) return max;", "return max;", "pack_i16_f16"),
     ("avx2 avx512", "simd/int16/pack.h", "inverses[r] == 0.0f", "false", "pack_i16_f16"),  # numbers that are not finite
     ("avx2 avx512", "simd/int16/pack.h", "row >= n_rows() || col >= n_cols()", "row >= n_rows()", "pack_i16_f16"),
