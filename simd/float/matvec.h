@@ -31,13 +31,14 @@ inline void dot_rows(float* y, size_t apart, const typename Format::Element* w, 
     add(c, 0, Format::load, load(x + c));
     c += lanes;
   }
-  if (const size_t n = n_cols - c; n != 0)
-    add(
-        c, 1, [=](const auto* p) { return Format::load_n(p, n); }, load_n(x + c, n));
+  if (const size_t n = n_cols - c; n != 0) {
+    const auto load_rest = [=](const auto* p) { return Format::load_n(p, n); };
+    add(c, 1, load_rest, load_n(x + c, n));
+  }
   store_row_sums<n_rows>(y, apart, sums);
 }
 
-// Tiles of rows and tokens, whose sums are all in registers.
+// Tiles of rows and tokens, whose sums are all in registers: of 16 on AVX2, of 32 elsewhere.
 constexpr size_t few_rows_at_once = lanes == 8 ? 4 : 6;
 constexpr size_t few_tokens_at_once = lanes == 8 ? 3 : 4;
 
@@ -78,8 +79,8 @@ inline void dot_tile(float* y, size_t y_stride, size_t apart, const typename For
     add(c, Format::load, load);
   }
   if (const size_t n = n_cols - c; n != 0) {
-    add(
-        c, [=](const auto* p) { return Format::load_n(p, n); }, [=](const float* p) { return load_n(p, n); });
+    const auto load_rest = [=](const auto* p) { return Format::load_n(p, n); };
+    add(c, load_rest, [=](const float* p) { return load_n(p, n); });
   }
   RUNNEL_UNROLL for (size_t t = 0; t < n_tok; ++t) store_sums(y + t * y_stride, apart, sums[t]);
 }

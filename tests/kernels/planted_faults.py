@@ -72,8 +72,8 @@ FAULTS = [
     ("avx2 zen4 neon", "simd/matvec_rows.h", "sums[r][0] + sums[r][1]", "sums[r][0]", "matmul_few_f32"),
     ("avx2 zen4 neon", "simd/float/matvec.h", "fmadd(weights, inputs[t], sums[t][r])",
      "fmadd(weights, inputs[0], sums[t][r])", "matmul_few_f16"),
-    ("avx2 zen4 neon", "simd/float/matvec.h", "if (const size_t n = n_cols - c; n != 0) {",
-     "if (const size_t n = n_cols - c; n > 1) {", "matmul_few_bf16"),  # one last input of several tokens
+    ("avx2 zen4 neon", "simd/float/matvec.h", "add(c, load_rest,", "if (n > 1) add(c, load_rest,",
+     "matmul_few_bf16"),  # one last input of several tokens
     ("neon", "simd/int8/inputs_of_i16.h", "vmlal_high_s16(odd, wide, x)", "vmlal_high_s16(even, wide, x)", "matvec_q8_0"),
     ("dotprod", "simd/int8/inputs_of_bytes.h", "load_i32(blocks[r]->qs + j)", "load_i32(blocks[r]->qs)", "matvec_q8_0"),
     ("dotprod", "simd/int8/inputs_of_bytes.h", "vshlq_n_s32(dots[r], 8)", "dots[r]", "matvec_q8_0"),
