@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -40,9 +39,9 @@ void compare_matvec(Fn fn, const Guarded<T>& w, std::size_t n_rows, std::size_t 
   }
 }
 
-std::vector<std::size_t> row_counts() { return {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 14}; }
+std::vector<std::size_t> row_counts() { return {0, 1, 2, 3, 4, 5, 6, 7, 8, 11}; }
 
-// One token, and several: each has the same bits whatever their number.
+// One token, and others beside it: the same bits.
 template <class Format, class Fn>
 void check_few(Fn fn, Report& report) {
   using T = typename Format::Element;
@@ -52,20 +51,14 @@ void check_few(Fn fn, Report& report) {
   const auto one = [fn](float* y, const T* w, std::size_t n_rows, std::size_t n_cols, const float* x) {
     fn(y, n_rows, w, n_rows, n_cols, x, n_cols, 1);
   };
-  const auto second_of_two = [fn](float* y, const T* w, std::size_t n_rows, std::size_t n_cols,
-                                  const float* x) {
-    std::vector<float> both(2 * n_rows);
-    fn(both.data(), n_rows, w, n_rows, n_cols, x, 0, 2);
-    std::copy_n(both.data() + n_rows, n_rows, y);
-  };
   for (const std::size_t n_cols : col_counts) {
     for (const std::size_t n_rows : row_counts()) {
       Guarded<T> w(n_rows * n_cols);
       for (T& element : w) element = Format::make(random.number());
-      const auto value = [&](std::size_t r, std::size_t c) { return Format::value(w[r * n_cols + c]); };
-      compare_matvec(one, w, n_rows, n_cols, n_cols, 0, random, value, report);
-      compare_matvec(second_of_two, w, n_rows, n_cols, n_cols, 0, random, value, report);
-      const std::size_t n_tok = n_cols % 23;
+      compare_matvec(
+          one, w, n_rows, n_cols, n_cols, 0, random,
+          [&](std::size_t r, std::size_t c) { return Format::value(w[r * n_cols + c]); }, report);
+      const std::size_t n_tok = n_cols % 9;
       const std::size_t x_stride = n_cols + n_rows % 3, y_stride = n_rows + n_cols % 2;
       Guarded<float> x(extent(n_tok, x_stride, n_cols));
       Guarded<float> y(extent(n_tok, y_stride, n_rows));
@@ -73,16 +66,11 @@ void check_few(Fn fn, Report& report) {
       for (float& v : y) v = untouched;
       fn(y.data(), y_stride, w.data(), n_rows, n_cols, x.data(), x_stride, n_tok);
       report.expect(y.intact(), "[%zu, %zu] %zu tokens: wrote before y", n_rows, n_cols, n_tok);
-      std::vector<float> expected(y_stride, untouched);
+      std::vector<float> alone(y_stride, untouched);
       for (std::size_t t = 0; t < n_tok; ++t) {
-        const float* const token = x.data() + t * x_stride;
-        if (n_tok == 1)
-          one(expected.data(), w.data(), n_rows, n_cols, token);
-        else
-          second_of_two(expected.data(), w.data(), n_rows, n_cols, token);
-        report.expect(same_bits(&y[t * y_stride], expected.data(), t + 1 == n_tok ? n_rows : y_stride),
-                      "[%zu, %zu] %zu tokens: token %zu has other bits than with another number of them",
-                      n_rows, n_cols, n_tok, t);
+        one(alone.data(), w.data(), n_rows, n_cols, x.data() + t * x_stride);
+        report.expect(same_bits(&y[t * y_stride], alone.data(), t + 1 == n_tok ? n_rows : y_stride),
+                      "[%zu, %zu] %zu tokens: token %zu has other bits than alone", n_rows, n_cols, n_tok, t);
       }
     }
   }

@@ -69,10 +69,9 @@ FAULTS = [
     ("zen4", "simd/int8/matvec_q8_0_fours.h", "blocks[std::min(4 * f + r, n_rows - 1)]", "blocks[std::min(r, n_rows - 1)]",
      "matvec_q8_0"),  # of eight rows the first four twice
     ("zen4 avx2", "simd/matvec_rows.h", "rows(done + r, far, n)", "rows(r, far, n)", "matvec_q8_0"),
-    ("avx2 zen4 neon", "simd/matvec_rows.h", "sums[r][0] + sums[r][1]", "sums[r][0]", "matmul_few_f32"),
-    ("avx2 zen4 neon", "simd/float/matvec.h", "fmadd(weights, inputs[t], sums[t][r])",
-     "fmadd(weights, inputs[0], sums[t][r])", "matmul_few_f16"),
-    ("avx2 zen4 neon", "simd/float/matvec.h", "add(c, load_rest,", "if (n > 1) add(c, load_rest,",
+    ("avx2 neon", "simd/float/matvec.h", "sums[0][t][r] + sums[1][t][r]", "sums[0][t][r]", "matmul_few_f32"),
+    ("avx2 zen4 neon", "simd/float/matvec.h", "fmadd(weights, inputs[t],", "fmadd(weights, inputs[0],", "matmul_few_f16"),
+    ("avx2 zen4 neon", "simd/float/matvec.h", "add(c, sums_of_row - 1,", "if (n > 1) add(c, sums_of_row - 1,",
      "matmul_few_bf16"),  # one last input of several tokens
     ("neon", "simd/int8/inputs_of_i16.h", "vmlal_high_s16(odd, wide, x)", "vmlal_high_s16(even, wide, x)", "matvec_q8_0"),
     ("dotprod", "simd/int8/inputs_of_bytes.h", "load_i32(blocks[r]->qs + j)", "load_i32(blocks[r]->qs)", "matvec_q8_0"),
