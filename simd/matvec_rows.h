@@ -24,14 +24,6 @@ constexpr bool is_wide(size_t vector_bytes, size_t row_bytes) noexcept {
   return vector_bytes + matvec_rows * row_bytes > 32 * 1024;
 }
 
-// Two accumulators for each row.
-template <size_t n_rows>
-using RowSums = F32[n_rows][2];
-
-template <size_t n_rows>
-inline void clear(RowSums<n_rows>& sums) noexcept {
-  for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
-}
 // y[r * apart] = the sum of sums[r], r < n_rows.
 template <size_t n_rows>
 inline void store_sums(float* y, size_t apart, const F32 (&sums)[n_rows]) noexcept {
@@ -42,12 +34,6 @@ inline void store_sums(float* y, size_t apart, const F32 (&sums)[n_rows]) noexce
     store4(four, sum4(sum(r), sum(r + 1), sum(r + 2), sum(r + 3)));
     for (size_t i = r; i < std::min(r + 4, n_rows); ++i) y[i * apart] = four[i - r];
   }
-}
-template <size_t n_rows>
-inline void store_row_sums(float* y, size_t apart, const RowSums<n_rows>& sums) noexcept {
-  F32 both[n_rows];
-  RUNNEL_UNROLL for (size_t r = 0; r < n_rows; ++r) both[r] = sums[r][0] + sums[r][1];
-  store_sums(y, apart, both);
 }
 
 // rows(r, apart, n) for rows r < n_rows: n = at_once of them, `apart` apart from r on; for those left over

@@ -90,8 +90,8 @@ inline void for_each_block(const quant::BlockQ8_0* w, size_t apart, size_t row_b
 template <size_t n_rows, size_t ahead, class Inputs>
 inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size_t row_blocks,
                          const InputsQ8_0<Inputs>& x, bool add) noexcept {
-  RowSums<n_rows> sums;
-  clear(sums);
+  F32 sums[n_rows][2];
+  for (auto& pair : sums) pair[0] = pair[1] = F32(0.0f);
   const auto add_products = [&](const auto& blocks, size_t b, size_t parity) {
     x.blocks[b].multiply(blocks, [&](size_t r, I32 dots) {
       const F32 scale(scale_of(*blocks[r]) * x.scales[b]);
@@ -99,8 +99,10 @@ inline void dot_rows_i16(float* y, size_t apart, const quant::BlockQ8_0* w, size
     });
   };
   for_each_block<n_rows, ahead>(w, apart, row_blocks, x.n_blocks, add_products);
+  F32 both[n_rows];
+  RUNNEL_UNROLL for (size_t r = 0; r < n_rows; ++r) both[r] = sums[r][0] + sums[r][1];
   float part[n_rows];
-  store_row_sums<n_rows>(part, 1, sums);
+  store_sums(part, 1, both);
   for (size_t r = 0; r < n_rows; ++r) y[r * apart] = add ? y[r * apart] + part[r] : part[r];
 }
 
