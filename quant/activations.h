@@ -1,6 +1,7 @@
 // Activations as integers, int8 for products with I8 weights (i8.h), int16 for those with I16 (i16.h):
 // quantised by a kernel (simd/kernels.h) as the products read them. int8 codes are always within +-127.
 #pragma once
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,8 +27,23 @@ constexpr float i8_carry_ratio = 2.5f;
 // Bytes of a block that is split.
 constexpr std::size_t i8_split = 2 * i8_block;
 
-// A block whose numbers are all below has scale 0, so that the inverse of a scale is finite.
+// A block whose numbers are all below has scale 0, so that the inverse of a scale is finite. Numbers from
+// i8_beyond on count as infinities, so that scales times i8_base are finite.
 constexpr float i8_least_max = 0x1p-100f;
+constexpr float i8_beyond = 0x1p+100f;
+
+// Sums of int8 products become floats for nothing: they begin as the bits of 1.5 2^23, where floats are 1
+// apart, and with |sum| <= 32 * 128 * 127 < 2^22 they end as those of 1.5 2^23 + sum.
+constexpr float i8_base = 0x1.8p+23f;
+constexpr auto i8_base_bits = std::bit_cast<std::int32_t>(i8_base);
+
+// A scale of int8 activations: of so few bits that i8_base times it is exact. That is 3 2^22.
+RUNNEL_ALWAYS_INLINE float i8_scale(float quotient) noexcept {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(quotient) & ~std::uint32_t{3});
+}
+
+// Blocks whose sums are added up before they meet the scale of a group of 128 weights (i8.h).
+constexpr std::size_t i8_group_blocks = 4;
 
 RUNNEL_ALWAYS_INLINE std::size_t i8_blocks(std::size_t n_cols) noexcept {
   return divided_up(n_cols, i8_block);
@@ -59,20 +75,24 @@ RUNNEL_ALWAYS_INLINE std::size_t chunk_of(std::size_t token, std::size_t width) 
 //
 //   codes    int8 [n_chunks][n_blocks][width][32]   zeros from n_cols on; raised: code + 128, unsigned
 //   scales   f32  [n_chunks][n_blocks][width]
-//   offsets  i32  [n_chunks][n_blocks][width]       where a sum of products starts
+//   offsets  i32  [n_chunks][n_blocks][width]       where a sum of products starts: at i8_base_bits and more
+//   bases    f32  [n_chunks][n_blocks][width]       -i8_base * scale: what the base adds to a sum, taken away
+//   group_bases                                     of the first of i8_group_blocks: the sum of their bases
 //   split    int8 [n_chunks][n_blocks][width][2][32]  or null: the codes' magnitudes, and signs: -1, else 0
 //   carried       [n_tok][i8_max_carried(n_cols)]   by ascending index
 //   n_carried     [n_tok]
 //   maxima   f32  [n_tok][n_blocks]                 largest magnitude in a block, to choose what is carried
 //
 // Offsets, split and raised codes are for instruction sets that multiply unsigned by signed bytes. One takes
-// code + 128 for each weight, and its sums start at -128 times the sum of the activations' codes. Or it takes
-// raised activations, and its sums start at -128 times the sum of the weights, not at the offsets. Another
-// takes magnitudes of activations and inverts the bits of a weight, which makes it -code - 1, where the
-// activation is negative: the offsets beside `split` are the sums of those magnitudes.
+// code + 128 for each weight, and its sums start at the base minus 128 times the sum of the activations'
+// codes. Or it takes raised activations, and its sums start at the base minus 128 times the sum of the
+// weights, not at the offsets. Another takes magnitudes of activations and inverts the bits of a weight,
+// which makes it -code - 1, where the activation is negative: the offsets beside `split` are the base plus
+// the sums of those magnitudes.
 //
-// A row with a NaN or an infinity has codes 0, scales NaN and nothing carried, so that its products are NaN.
-// The memory is the owner's; the quantising kernel writes all of its tokens but the unused ones of `carried`.
+// A row with a NaN, or a number from i8_beyond on, has codes 0, scales NaN and nothing carried, so that its
+// products are NaN. The memory is the owner's; the quantising kernel writes all of its tokens but the unused
+// ones of `carried`.
 template <class Code>
 struct Activations {
   std::size_t n_cols = 0;
@@ -80,6 +100,8 @@ struct Activations {
   Code* codes = nullptr;
   float* scales = nullptr;
   std::int32_t* offsets = nullptr;
+  float* bases = nullptr;
+  float* group_bases = nullptr;
   CarriedEntry* carried = nullptr;
   std::uint32_t* n_carried = nullptr;
   float* maxima = nullptr;
@@ -87,8 +109,8 @@ struct Activations {
   bool raised = false;
   std::size_t first = 0;  // token 0 is this one of its chunk
 
-  // Where block b of token 0 is among the scales and offsets, and its codes i8_block and its split i8_split
-  // times as far on; the other tokens of the chunk follow.
+  // Where block b of token 0 is among the scales, offsets and bases, and its codes i8_block and its split
+  // i8_split times as far on; the other tokens of the chunk follow.
   RUNNEL_ALWAYS_INLINE std::size_t place(std::size_t b) const noexcept { return b * width + first; }
   RUNNEL_ALWAYS_INLINE std::size_t n_in_chunk() const noexcept { return width - first; }
   // The code of 0. Inverting its bits in a code raises that.
@@ -104,6 +126,8 @@ struct Activations {
             codes + blocks * i8_block,
             scales + blocks,
             offsets == nullptr ? nullptr : offsets + blocks,
+            bases == nullptr ? nullptr : bases + blocks,
+            group_bases == nullptr ? nullptr : group_bases + blocks,
             carried + begin * i8_max_carried(n_cols),
             n_carried + begin,
             maxima + begin * i8_blocks(n_cols),
@@ -113,7 +137,8 @@ struct Activations {
   }
 };
 using ActivationsI8 = Activations<std::int8_t>;
-using ActivationsI16 = Activations<std::int16_t>;  // quant/i16.h; without offsets and split, never raised
+// quant/i16.h; without offsets, bases and split, never raised
+using ActivationsI16 = Activations<std::int16_t>;
 
 // Tokens of a tile of activations in bf16. A chunk of them is whole tiles, as much room as there may be in
 // use.

@@ -90,8 +90,9 @@ constexpr size_t bf16_scratch = 2 * 2 * panel_rows * 2048;
   X(least_raised_i8, size_t, ())                                                                                       \
   /* y[t, r] = sum_c w[r, c] x[t, c], r < w.shape.n_rows;  y: rows y_stride apart, x.n_cols == w.shape.n_cols. The     \
      same bits from every row of kernels: integer sums over each block, then fused additions in one order:             \
-       y = 0; for each group g { part = 0; for its blocks b: part = fma(dot_b, x.scale_b, part);                       \
-                                 y = fma(part, w.scale_g, y) }        (g32: y = fma(dot_b, x.scale_b w.scale_b, y))    \
+       y = 0; for each group g { part = x.group_base_g;                                                                \
+                                 for its blocks b: part = fma(i8_base + dot_b, x.scale_b, part);                       \
+                                 y = fma(part, w.scale_g, y) }        (g32: y = fma(x.scale_b dot_b, w.scale_b, y))    \
        for each carried (i, v): y = fma(v, w[r, i], y)                                                                 \
      next: where the caller reads on afterwards, about as much as w's codes, if w itself is in the cache; it is        \
      prefetched meanwhile, and need not be all there. Or null */                                                       \
@@ -119,7 +120,7 @@ constexpr size_t bf16_scratch = 2 * 2 * panel_rows * 2048;
   X(quantize_i16, void,   (const quant::ActivationsI16& out, const float* x, size_t x_stride, size_t n_tok))           \
   /* y[t, r] = (adds ? y[t, r] : 0) + sum_c w[r, c] x[t, first_col + c], r < w.shape.n_rows, c < w.shape.n_cols;       \
      y: rows y_stride apart, first_col: at a block. The same bits from every row of kernels, in the order of matmul_i8 \
-     and groups of 128 */                                                                                              \
+     and groups of 128, but part = 0 for each group, and part = fma(dot_b, x.scale_b, part) */                         \
   X(matmul_i16,   void,   (float* y, size_t y_stride, bool adds, const quant::ActivationsI16& x, size_t first_col,     \
                            size_t n_tok, const quant::PanelsI16& w))                                                   \
   /* whether int16 is multiplied faster than floats */                                                                 \

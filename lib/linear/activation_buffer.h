@@ -18,6 +18,8 @@ class ActivationBuffer {
       : codes_(n_places(max_tok, max_cols) * quant::i8_block),
         scales_(n_places(max_tok, max_cols)),
         offsets_(is_int8 ? scales_.size() : 0),
+        bases_(offsets_.size()),
+        group_bases_(offsets_.size()),
         split_(has_split(kernels) ? scales_.size() * quant::i8_split : 0),
         carried_(max_tok * quant::i8_max_carried(max_cols)),
         n_carried_(max_tok),
@@ -30,6 +32,8 @@ class ActivationBuffer {
             codes_.data(),
             scales_.data(),
             offsets_.data(),
+            bases_.data(),
+            group_bases_.data(),
             carried_.data(),
             n_carried_.data(),
             maxima_.data(),
@@ -39,7 +43,7 @@ class ActivationBuffer {
 
   static std::size_t n_bytes(const simd::Kernels& kernels, std::size_t max_tok, std::size_t max_cols) {
     const std::size_t for_each_place = quant::i8_block * sizeof(Code) + sizeof(float) +
-                                       (is_int8 ? sizeof(std::int32_t) : 0) +
+                                       (is_int8 ? sizeof(std::int32_t) + 2 * sizeof(float) : 0) +
                                        (has_split(kernels) ? quant::i8_split : 0);
     const std::size_t for_each_token = quant::i8_max_carried(max_cols) * sizeof(quant::CarriedEntry) +
                                        sizeof(std::uint32_t) + quant::i8_blocks(max_cols) * sizeof(float);
@@ -56,8 +60,9 @@ class ActivationBuffer {
 
   AlignedVector<Code> codes_;
   AlignedVector<float> scales_;
-  AlignedVector<std::int32_t> offsets_;  // of int8
-  AlignedVector<std::int8_t> split_;     // of int8, where the kernels read it
+  AlignedVector<std::int32_t> offsets_;       // of int8
+  AlignedVector<float> bases_, group_bases_;  // of int8
+  AlignedVector<std::int8_t> split_;          // of int8, where the kernels read it
   std::vector<quant::CarriedEntry> carried_;
   std::vector<std::uint32_t> n_carried_;
   std::vector<float> maxima_;

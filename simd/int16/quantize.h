@@ -18,6 +18,10 @@ struct CodesOf<std::int16_t> {
   static void clear(const quant::ActivationsI16& out, size_t place) noexcept {
     std::memset(out.codes + place * quant::i16_block, 0, quant::i16_block * sizeof *out.codes);
   }
+  static void put_scale(const quant::ActivationsI16& out, size_t place, float quotient) noexcept {
+    out.scales[place] = quotient;
+  }
+  static void put_group_bases(const quant::ActivationsI16&) noexcept {}
 };
 
 void quantize_i16(const quant::ActivationsI16& out, const float* x, size_t x_stride, size_t n_tok) noexcept {

@@ -30,12 +30,9 @@ template <class F>
   for_each_token(f, std::make_index_sequence<tile_rows>());
 }
 
-// sums += the dots of a block, each token's times scale(t).
-template <class F>
-[[gnu::always_inline]] inline void add_dots(TokenSums& sums, const DotsOfBlock& dots, F scale) noexcept {
-  for_each_token([&](size_t t) __attribute__((always_inline)) {
-    sums[t] = fmadd(to_float(load_i32(dots[t])), scale(t), sums[t]);
-  });
+// The dots of a token on their base.
+[[gnu::always_inline]] inline F32 dots_on_base(const DotsOfBlock& dots, size_t t) noexcept {
+  return on_base(load_i32(dots[t]) + I32(quant::i8_base_bits));
 }
 
 // The outputs of a tile, to which its blocks are added one after the other; i: which of a group.
@@ -54,7 +51,10 @@ class Outputs<NarrowGroups> {
   template <size_t i>
   [[gnu::always_inline]] void add(const DotsOfBlock& dots, const Tile& tile, size_t b) noexcept {
     const F32 w_scale = tile.w_scale<NarrowGroups>(0, 0, b);
-    add_dots(sums_, dots, [&](size_t t) { return tile.x_scale(t, b) * w_scale; });
+    for_each_token([&](size_t t) __attribute__((always_inline)) {
+      const F32 scaled = fmadd(dots_on_base(dots, t), tile.x_scale(t, b), tile.x_base(t, b));
+      sums_[t] = fmadd(scaled, w_scale, sums_[t]);
+    });
   }
 
  private:
@@ -66,22 +66,21 @@ template <>
 class Outputs<WideGroups> {
  public:
   explicit Outputs(const Sums<1, tile_rows>& y) noexcept {
-    for_each_token([&](size_t t) __attribute__((always_inline)) {
-      simd::store(all_[t], y[t][0][0]);
-      of_group_[t] = F32(0.0f);
-    });
+    for_each_token([&](size_t t) __attribute__((always_inline)) { simd::store(all_[t], y[t][0][0]); });
   }
   void store(Sums<1, tile_rows>& y) const noexcept {
     for_each_token([&](size_t t) __attribute__((always_inline)) { y[t][0][0] = load(all_[t]); });
   }
   template <size_t i>
   [[gnu::always_inline]] void add(const DotsOfBlock& dots, const Tile& tile, size_t b) noexcept {
-    add_dots(of_group_, dots, [&](size_t t) { return tile.x_scale(t, b); });
+    for_each_token([&](size_t t) __attribute__((always_inline)) {
+      const F32 before = i == 0 ? tile.x_group_base(t, b) : of_group_[t];
+      of_group_[t] = fmadd(dots_on_base(dots, t), tile.x_scale(t, b), before);
+    });
     if constexpr (i + 1 == WideGroups::blocks) {
       const F32 w_scale = tile.w_scale<WideGroups>(0, 0, b / WideGroups::blocks);
       for_each_token([&](size_t t) __attribute__((always_inline)) {
         simd::store(all_[t], fmadd(of_group_[t], w_scale, load(all_[t])));
-        of_group_[t] = F32(0.0f);
       });
     }
   }

@@ -1,9 +1,9 @@
 // The int8 dot of AVX2: maddubs multiplies unsigned by signed bytes and adds pairs up in 16 bits. Unsigned
 // are the magnitudes of the activations, and a weight changes its sign where its activation is negative: |x|
 // <= 127 and |w| <= 128, so a pair is at most 32512, and nothing saturates. Inverting the bits of w makes -w
-// - 1, for which the sums start at what the magnitudes of the negative activations add up to (`split` in
-// quant/activations.h). It is done because AMD's cores give byte-wise signs (vpsignb, vpabsb) to the units
-// that multiply, of which there are two.
+// - 1, for which the sums start at their base and what the magnitudes of the negative activations add up to
+// (`split` in quant/activations.h). It is done because AMD's cores give byte-wise signs (vpsignb, vpabsb) to
+// the units that multiply, of which there are two.
 #pragma once
 #include "simd/i16.h"
 #include "simd/int8/tile.h"
@@ -58,7 +58,7 @@ struct Dot {
       RUNNEL_UNROLL
       for (size_t p = 0; p < n_panels; ++p) {
         RUNNEL_UNROLL
-        for (size_t v = 0; v < panel_vecs; ++v) take(t, p, v, to_float(I32((I16)sums[t][p][v])));
+        for (size_t v = 0; v < panel_vecs; ++v) take(t, p, v, on_base((I16)sums[t][p][v]));
       }
     }
   }

@@ -71,7 +71,7 @@ struct DotSdot {
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL
       for (size_t v = 0; v < n_vecs; ++v)
-        take(t, (first + v) / panel_vecs, (first + v) % panel_vecs, sums_end(sums[t][v]));
+        take(t, (first + v) / panel_vecs, (first + v) % panel_vecs, on_base(sums[t][v]));
     }
     end_of_step();
   }

@@ -1,6 +1,7 @@
 // The int8 dot of plain NEON: products in 16 bits, those of two steps added up (|w| <= 128 and |x| <= 127, so
 // at most 32512), then pairs of them in 32 bits. Each row has two partial sums until the block ends.
 #pragma once
+#include "simd/int8/sums_arm.h"
 #include "simd/int8/tile.h"
 
 namespace runnel::simd {
@@ -26,7 +27,7 @@ struct Dot {
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL
-      for (size_t v = 0; v < n_vecs; ++v) sums[t][v][0] = sums[t][v][1] = vdupq_n_s32(0);
+      for (size_t v = 0; v < n_vecs; ++v) sums[t][v][0] = sums[t][v][1] = sums_begin_by_two();
     }
     const auto add_step = [&](size_t step) {
       RUNNEL_UNROLL
@@ -62,7 +63,7 @@ struct Dot {
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL
       for (size_t v = 0; v < n_vecs; ++v)
-        take(t, v / panel_vecs, v % panel_vecs, to_float(vpaddq_s32(sums[t][v][0], sums[t][v][1])));
+        take(t, v / panel_vecs, v % panel_vecs, on_base(vpaddq_s32(sums[t][v][0], sums[t][v][1])));
     }
   }
 };

@@ -1,8 +1,8 @@
 // The int8 dot of AVX-512 VNNI for processors that make weights unsigned in the units they multiply with, as
 // Intel's do all arithmetic on vectors of 64 bytes: activations are unsigned, raised by 128
-// (quant/activations.h), and weights stay as they are. Sums start at -128 times the sum of a block's weights,
-// which is added up once for all tokens. block() is DotVnni's but for that: one piece of code for both is
-// slower (tests/bench/experiments.md).
+// (quant/activations.h), and weights stay as they are. Sums start at their base minus 128 times the sum of a
+// block's weights, which is added up once for all tokens. block() is DotVnni's but for that: one piece of
+// code for both is slower (tests/bench/experiments.md).
 #pragma once
 #include "simd/int8/dot_vnni.h"
 #include "simd/int8/tile_product.h"
@@ -40,7 +40,7 @@ struct DotRaised : DotVnni<panels, tokens> {
       RUNNEL_UNROLL
       for (size_t p = 0; p < n_panels; ++p) {
         RUNNEL_UNROLL
-        for (size_t v = 0; v < panel_vecs; ++v) take(t, p, v, to_float(sums[t][p][v]));
+        for (size_t v = 0; v < panel_vecs; ++v) take(t, p, v, on_base(sums[t][p][v]));
       }
     }
   }
@@ -51,7 +51,7 @@ struct DotRaised : DotVnni<panels, tokens> {
     Bytes sum = no_sums();
     for_each_step(n_steps,
                   [&](size_t step) { sum = add_dots(sum, raised, load_i32(w + weights_at(step, v))); });
-    return I32(0) - I32(sum);
+    return I32(quant::i8_base_bits) - I32(sum);
   }
 };
 

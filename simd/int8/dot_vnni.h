@@ -1,26 +1,14 @@
 // The int8 dot of AVX-512 VNNI and AVX-VNNI: one instruction multiplies 4 unsigned by 4 signed bytes in each
-// lane and adds them up. Weights are made unsigned by adding 128; the sums start at -128 times the sum of the
-// activations' codes.
+// lane and adds them up. Weights are made unsigned by adding 128; the sums start at their base minus 128
+// times the sum of the activations' codes.
 #pragma once
 #include "simd/int8/bytes.h"
-#include "simd/int8/float_sums.h"
 #include "simd/int8/tile.h"
 
 namespace runnel::simd {
 namespace {
 
-// How the sums of a block begin, and how they become floats: converted, or by a subtraction, for which
-// Intel's vectors of 32 bytes have a unit that does not multiply (port 5 of Alder Lake's cores).
-struct SumsConverted {
-  static I32 begin(std::int32_t offset) noexcept { return I32(offset); }
-  static F32 end(I32 sums) noexcept { return to_float(sums); }
-};
-struct SumsSubtracted {
-  static I32 begin(std::int32_t offset) noexcept { return I32(offset) + I32(float_sums_begin); }
-  static F32 end(I32 sums) noexcept { return float_sums_end(bits_as<float>(sums)); }
-};
-
-template <size_t panels, size_t tokens, class BlockSums = SumsConverted>
+template <size_t panels, size_t tokens>
 struct DotVnni {
   static constexpr size_t tile_panels = panels;
   static constexpr size_t tile_tokens = tokens;
@@ -37,7 +25,7 @@ struct DotVnni {
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL
-      for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = BlockSums::begin(block.offset(t));
+      for (size_t v = 0; v < n_vecs; ++v) sums[t][v] = I32(block.offset(t));
     }
     for_each_step(n_steps, [&](size_t step) {
       Bytes w[n_vecs];
@@ -54,15 +42,15 @@ struct DotVnni {
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) {
       RUNNEL_UNROLL
-      for (size_t v = 0; v < n_vecs; ++v) take(t, v / panel_vecs, v % panel_vecs, BlockSums::end(sums[t][v]));
+      for (size_t v = 0; v < n_vecs; ++v) take(t, v / panel_vecs, v % panel_vecs, on_base(sums[t][v]));
     }
   }
 };
 
 // Intel's processors read weights faster in more streams, prefetched 2 KB ahead, and want what a few tokens
 // prefetch in the L2 cache (tests/bench/experiments.md).
-template <size_t panels, size_t tokens, class BlockSums = SumsConverted>
-struct DotVnniIntel : DotVnni<panels, tokens, BlockSums> {
+template <size_t panels, size_t tokens>
+struct DotVnniIntel : DotVnni<panels, tokens> {
   static constexpr size_t decode_panels = 4;
   static constexpr size_t decode_ahead = 2048;
   static constexpr Cache streams_few_to = Cache::l2;

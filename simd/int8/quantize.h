@@ -2,6 +2,7 @@
 // cache: for the maxima of its blocks, and to round it. Only blocks whose maximum is above the threshold are
 // looked at closer. Meanwhile the next row is prefetched.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -82,7 +83,7 @@ class Carried {
   size_t least_ = 0;  // the smallest entry, of equals the last, once there are max_
 };
 
-// Writes the maxima of all blocks; false if a number is not finite.
+// Writes the maxima of all blocks; false if a number is none, or too large.
 inline bool find_maxima(float* maxima, const float* x, size_t n_cols) noexcept {
   const size_t n_full = n_cols / quant::i8_block;
   std::uint32_t largest = 0;
@@ -93,7 +94,7 @@ inline bool find_maxima(float* maxima, const float* x, size_t n_cols) noexcept {
     maxima[b] = std::bit_cast<float>(bits);
     largest = bits > largest ? bits : largest;
   }
-  return largest < std::bit_cast<std::uint32_t>(infinity);
+  return largest < std::bit_cast<std::uint32_t>(quant::i8_beyond);
 }
 
 // Those above `ratio` times the lower median of the maxima.
@@ -125,12 +126,26 @@ struct CodesOf<std::int8_t> {
     std::int8_t* const codes = out.codes + place * quant::i8_block;
     const std::int32_t sum = round_block(codes, x, factor, out.zero());
     out.offsets[place] =
-        out.split == nullptr ? -128 * sum : split_block(out.split + place * quant::i8_split, codes);
+        quant::i8_base_bits +
+        (out.split == nullptr ? -128 * sum : split_block(out.split + place * quant::i8_split, codes));
   }
   static void clear(const quant::ActivationsI8& out, size_t place) noexcept {
     std::memset(out.codes + place * quant::i8_block, out.zero(), quant::i8_block);
     if (out.split != nullptr) std::memset(out.split + place * quant::i8_split, 0, quant::i8_split);
-    out.offsets[place] = 0;
+    out.offsets[place] = quant::i8_base_bits;
+  }
+  static void put_scale(const quant::ActivationsI8& out, size_t place, float quotient) noexcept {
+    out.scales[place] = quant::i8_scale(quotient);
+    out.bases[place] = -quant::i8_base * out.scales[place];
+  }
+  static void put_group_bases(const quant::ActivationsI8& out) noexcept {
+    const size_t n_blocks = quant::i8_blocks(out.n_cols);
+    for (size_t begin = 0; begin < n_blocks; begin += quant::i8_group_blocks) {
+      const size_t end = std::min(begin + quant::i8_group_blocks, n_blocks);
+      float sum = out.bases[out.place(begin)];
+      for (size_t b = begin + 1; b < end; ++b) sum += out.bases[out.place(b)];
+      out.group_bases[out.place(begin)] = sum;
+    }
   }
 };
 
@@ -138,7 +153,7 @@ template <class Code>
 inline void clear_block(const quant::Activations<Code>& out, size_t b, float scale) noexcept {
   const size_t place = out.place(b);
   CodesOf<Code>::clear(out, place);
-  out.scales[place] = scale;
+  CodesOf<Code>::put_scale(out, place, scale);
 }
 
 // One block of codes, from its numbers and their maximum.
@@ -148,7 +163,7 @@ inline void quantize_block(const quant::Activations<Code>& out, size_t b, const 
   if (max < quant::i8_least_max) return clear_block(out, b, 0.0f);
   constexpr float most = CodesOf<Code>::most;
   const size_t place = out.place(b);
-  out.scales[place] = max / most;
+  CodesOf<Code>::put_scale(out, place, max / most);
   CodesOf<Code>::round(out, place, x, most / max);
 }
 
@@ -156,6 +171,7 @@ template <class Code>
 inline void poison(const quant::Activations<Code>& out) noexcept {
   for (size_t b = 0; b < quant::i8_blocks(out.n_cols); ++b)
     clear_block(out, b, std::numeric_limits<float>::quiet_NaN());
+  CodesOf<Code>::put_group_bases(out);
   *out.n_carried = 0;
 }
 
@@ -182,6 +198,7 @@ inline void quantize_token(const quant::Activations<Code>& out, const float* x, 
       rest.x[out.carried[n_done].index - begin] = 0.0f;
     quantize_block(out, b, rest.x, std::bit_cast<float>(max_magnitude_bits(rest.x)));
   }
+  CodesOf<Code>::put_group_bases(out);
 }
 
 template <class Code>

@@ -1,7 +1,7 @@
 // The product of a tile: a few panels of packed int8 weights (quant/i8.h) with a few tokens' quantised
 // activations (quant/activations.h). Each block of 32 inputs is summed exactly in int32 registers, by the
-// instruction set's Dot; then one conversion and one fused addition carry it into float sums, in the order
-// that kernels.h lays down.
+// instruction set's Dot; as the sum has begun at i8_base, one fused addition carries it into float sums, in
+// the order that kernels.h lays down.
 //
 //   struct Dot {
 //     static constexpr size_t tile_panels, tile_tokens;  // what fills the registers
@@ -9,8 +9,8 @@
 //     static constexpr size_t decode_ahead;              // bytes that it prefetches ahead; 0: it does not
 //     static constexpr Cache streams_few_to;             // none: block() is only called with a BlockI8
 //     static constexpr bool reads_split;                 // of the activations, not their codes
-//     // Calls take(t, p, v, dots) once for each vector: `lanes` dots of token t with the rows from v * lanes
-//     // on of panel p, as floats.
+//     // Calls take(t, p, v, dots) once for each vector: i8_base + `lanes` dots of token t with the rows from
+//     // v * lanes on of panel p.
 //     // Block: BlockI8, or for a few tokens StreamedBlock.
 //     template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
 //     static void block(const Block& block, Steps n_steps, Take take) noexcept;
@@ -54,7 +54,7 @@ inline void clear(Sums<n_panels, n_tok>& sums) noexcept {
 
 // The two variants of the weights.
 struct WideGroups {
-  static constexpr size_t blocks = 4;
+  static constexpr size_t blocks = quant::i8_group_blocks;
   static F32 load_scale(const std::uint16_t* p) noexcept { return load_bf16(p); }
 };
 struct NarrowGroups {
@@ -113,6 +113,8 @@ struct Tile {
   }
   // In every lane.
   F32 x_scale(size_t t, size_t b) const noexcept { return F32(x.scales[x.place(b) + t]); }
+  F32 x_base(size_t t, size_t b) const noexcept { return F32(x.bases[x.place(b) + t]); }
+  F32 x_group_base(size_t t, size_t begin) const noexcept { return F32(x.group_bases[x.place(begin) + t]); }
   template <class Groups>
   F32 w_scale(size_t p, size_t v, size_t group) const noexcept {
     return Groups::load_scale(scales + p * scales_stride + group * panel_rows + v * lanes);
@@ -143,13 +145,11 @@ inline void fetch_weights_ahead(const BlockI8& block) noexcept {
   }
 }
 
-// y += the block's dots times their scale(t, p, v).
-template <class Dot, size_t n_panels, size_t n_tok, class Steps, class Scale>
-inline void add_block(Sums<n_panels, n_tok>& y, const BlockI8& block, Steps n_steps, Scale scale) noexcept {
+template <class Dot, size_t n_panels, size_t n_tok, class Steps, class Take>
+inline void multiply_block(const Tile& tile, size_t b, Steps n_steps, Take take) noexcept {
+  const BlockI8 block = tile.block_for<Dot>(b);
   if constexpr (n_tok == 1 && Dot::decode_ahead != 0) fetch_weights_ahead<Dot::decode_ahead, n_panels>(block);
-  Dot::template block<n_panels, n_tok>(block, n_steps, [&](size_t t, size_t p, size_t v, F32 dots) {
-    y[t][p][v] = fmadd(dots, scale(t, p, v), y[t][p][v]);
-  });
+  Dot::template block<n_panels, n_tok>(block, n_steps, take);
 }
 
 // The sums of a tile over all blocks from `first` on, but for the carried entries.
@@ -158,11 +158,19 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, s
   const size_t end_whole = tile.end_whole();
   for (size_t begin = first; begin < tile.stretch.end; begin += WideGroups::blocks) {
     Sums<n_panels, n_tok> part;
-    clear<n_panels, n_tok>(part);
+    RUNNEL_UNROLL
+    for (size_t t = 0; t < n_tok; ++t) {
+      RUNNEL_UNROLL
+      for (size_t p = 0; p < n_panels; ++p) {
+        RUNNEL_UNROLL
+        for (size_t v = 0; v < panel_vecs; ++v) part[t][p][v] = tile.x_group_base(t, begin);
+      }
+    }
     fetch_panels_ahead<n_panels, n_tok>(tile, begin);
     const auto add = [&](size_t b, auto n_steps) {
-      add_block<Dot, n_panels, n_tok>(part, tile.block_for<Dot>(b), n_steps,
-                                      [&](size_t t, size_t, size_t) { return tile.x_scale(t, b); });
+      multiply_block<Dot, n_panels, n_tok>(tile, b, n_steps, [&](size_t t, size_t p, size_t v, F32 dots) {
+        part[t][p][v] = fmadd(dots, tile.x_scale(t, b), part[t][p][v]);
+      });
     };
     const size_t end = std::min(begin + WideGroups::blocks, tile.stretch.end);
     for (size_t b = begin; b < std::min(end, end_whole); ++b) add(b, WholeBlock());
@@ -181,8 +189,9 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, s
 template <class Dot, size_t n_panels, size_t n_tok>
 inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile, size_t first) noexcept {
   const auto add = [&](size_t b, auto n_steps) {
-    add_block<Dot, n_panels, n_tok>(y, tile.block_for<Dot>(b), n_steps, [&](size_t t, size_t p, size_t v) {
-      return tile.x_scale(t, b) * tile.w_scale<NarrowGroups>(p, v, b);
+    multiply_block<Dot, n_panels, n_tok>(tile, b, n_steps, [&](size_t t, size_t p, size_t v, F32 dots) {
+      const F32 all_dots = scaled(dots, tile.x_scale(t, b), tile.x_base(t, b));
+      y[t][p][v] = fmadd(all_dots, tile.w_scale<NarrowGroups>(p, v, b), y[t][p][v]);
     });
   };
   const size_t end_whole = tile.end_whole();

@@ -229,6 +229,20 @@ inline size_t count_up_to(const float* m, size_t n, float limit) noexcept {
 
 #endif
 
+// Sums of a block's products that began at quant::i8_base_bits, or an offset from it: i8_base + sum.
+inline F32 on_base(I32 sums) noexcept { return bits_as<float>(sums); }
+
+// The sums times their scale; base: -i8_base * scale. Both ways are exact but for one rounding, and give the
+// same bits. ARM has fused additions only to what is in their own register: to copy it there takes as long as
+// to subtract, in more registers.
+#if defined(__aarch64__)
+inline F32 scaled(F32 on_base, F32 scale, F32 /*base*/) noexcept {
+  return (on_base - F32(quant::i8_base)) * scale;
+}
+#else
+inline F32 scaled(F32 on_base, F32 scale, F32 base) noexcept { return fmadd(on_base, scale, base); }
+#endif
+
 // Four bytes as one number.
 inline std::int32_t four_at(const std::int8_t* p) noexcept {
   std::int32_t four = 0;

@@ -13,7 +13,7 @@ namespace {
 // Some numbers of a tile of so many tokens lie in memory, but smaller ones wait for their sums.
 constexpr size_t tile_tokens = 6;
 
-using Dot = DotVnniIntel<1, tile_tokens, SumsSubtracted>;
+using Dot = DotVnniIntel<1, tile_tokens>;
 
 }  // namespace
 

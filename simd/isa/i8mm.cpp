@@ -84,10 +84,10 @@ inline void load_inputs(PairInputs& x, const BlockI8& block) noexcept {
   }
 }
 
-// y += dots * scale(i, v, half). One vector of rows after the other, whose sums leave registers for the
-// inputs.
-template <class Scale>
-inline void add_row_pairs(RowPairSums& y, const BlockI8& block, Scale scale) noexcept {
+// y[i][v][half] = add(i, v, half, dots on their base). One vector of rows after the other, whose sums leave
+// registers for the inputs.
+template <class Add>
+inline void add_row_pairs(RowPairSums& y, const BlockI8& block, Add add) noexcept {
   PairInputs x;
   load_inputs(x, block);
   RUNNEL_UNROLL
@@ -113,7 +113,7 @@ inline void add_row_pairs(RowPairSums& y, const BlockI8& block, Scale scale) noe
     for (size_t half = 0; half < 2; ++half) {
       RUNNEL_UNROLL
       for (size_t i = 0; i < n_pairs; ++i) {
-        y[i][v][half] = fmadd(sums_end(dots[i][half]), scale(i, v, half), y[i][v][half]);
+        y[i][v][half] = add(i, v, half, on_base(dots[i][half]));
         before_next_step(y[i][v][half]);
       }
     }
@@ -121,25 +121,36 @@ inline void add_row_pairs(RowPairSums& y, const BlockI8& block, Scale scale) noe
   }
 }
 
-// As the sums lie.
-inline void load_x_scales(F32 (&scales)[n_pairs], const Tile& tile, size_t b) noexcept {
-  RUNNEL_UNROLL
-  for (size_t i = 0; i < n_pairs; ++i) {
-    const float32x2_t two = vld1_f32(tile.x.scales + tile.x.place(b) + 2 * i);
-    scales[i] = vcombine_f32(two, two);
+// Numbers of tokens, as the sums lie.
+struct OfPairs {
+  F32 pairs[n_pairs];
+
+  explicit OfPairs(const float* of_tokens) noexcept {
+    RUNNEL_UNROLL
+    for (size_t i = 0; i < n_pairs; ++i) {
+      const float32x2_t two = vld1_f32(of_tokens + 2 * i);
+      pairs[i] = vcombine_f32(two, two);
+    }
   }
-}
+  F32 operator[](size_t i) const noexcept { return pairs[i]; }
+};
 
 // y += the stretch, whose last block is filled up with zeros.
 inline void add_stretch(WideGroups, RowPairSums& y, const Tile& tile, const Zipped::Scales& scales) noexcept {
   const size_t n_blocks = tile.stretch.end;
   for (size_t begin = 0; begin < n_blocks; begin += WideGroups::blocks) {
     RowPairSums part;
-    clear(part);
+    const OfPairs bases(tile.x.group_bases + tile.x.place(begin));
+    RUNNEL_UNROLL
+    for (size_t i = 0; i < n_pairs; ++i) {
+      RUNNEL_UNROLL
+      for (size_t v = 0; v < panel_vecs; ++v) part[i][v][0] = part[i][v][1] = bases[i];
+    }
     for (size_t b = begin; b < std::min(begin + WideGroups::blocks, n_blocks); ++b) {
-      F32 x_scales[n_pairs];
-      load_x_scales(x_scales, tile, b);
-      add_row_pairs(part, tile.block(b), [&](size_t i, size_t, size_t) { return x_scales[i]; });
+      const OfPairs x_scales(tile.x.scales + tile.x.place(b));
+      add_row_pairs(part, tile.block(b), [&](size_t i, size_t v, size_t half, F32 dots) {
+        return fmadd(dots, x_scales[i], part[i][v][half]);
+      });
     }
     RUNNEL_UNROLL
     for (size_t v = 0; v < panel_vecs; ++v) {
@@ -155,10 +166,10 @@ inline void add_stretch(WideGroups, RowPairSums& y, const Tile& tile, const Zipp
 inline void add_stretch(NarrowGroups, RowPairSums& y, const Tile& tile,
                         const Zipped::Scales& scales) noexcept {
   for (size_t b = 0; b < tile.stretch.end; ++b) {
-    F32 x_scales[n_pairs];
-    load_x_scales(x_scales, tile, b);
-    add_row_pairs(y, tile.block(b),
-                  [&](size_t i, size_t v, size_t half) { return x_scales[i] * scales[b][v][half]; });
+    const OfPairs x_scales(tile.x.scales + tile.x.place(b)), x_bases(tile.x.bases + tile.x.place(b));
+    add_row_pairs(y, tile.block(b), [&](size_t i, size_t v, size_t half, F32 dots) {
+      return fmadd(fmadd(dots, x_scales[i], x_bases[i]), scales[b][v][half], y[i][v][half]);
+    });
   }
 }
 
@@ -204,6 +215,8 @@ inline quant::ActivationsI8 columns(quant::ActivationsI8 x, size_t begin, size_t
   x.n_cols = n_cols;
   x.codes += skipped * quant::i8_block;
   x.scales += skipped;
+  x.bases += skipped;
+  x.group_bases += skipped;
   return x;
 }
 

@@ -158,7 +158,7 @@ void quantize_token(const quant::Activations<Code>& out, const float* x, float m
     std::uint32_t max = 0;
     for (size_t i = b * quant::i8_block; i < std::min(n, (b + 1) * quant::i8_block); ++i)
       max = std::max(max, magnitude_bits(x[i]));
-    finite = finite && max < 0x7f800000u;
+    finite = finite && max < std::bit_cast<std::uint32_t>(quant::i8_beyond);
     out.maxima[b] = std::bit_cast<float>(max);
   }
   for (size_t b = 0; b < n_blocks; ++b) {
@@ -201,7 +201,7 @@ void prepare_sums(const quant::ActivationsI8& x, size_t b) noexcept {
     sum += codes[i];
     negative -= std::min<int>(codes[i], 0);
   }
-  x.offsets[place] = x.split == nullptr ? -128 * sum : negative;
+  x.offsets[place] = quant::i8_base_bits + (x.split == nullptr ? -128 * sum : negative);
   if (x.raised) raise(x.codes + place * quant::i8_block);
   if (x.split == nullptr) return;
   std::int8_t* const magnitudes = x.split + place * quant::i8_split;
@@ -210,11 +210,22 @@ void prepare_sums(const quant::ActivationsI8& x, size_t b) noexcept {
     magnitudes[quant::i8_block + i] = codes[i] < 0 ? -1 : 0;
   }
 }
+// x: one token.
+void put_bases(const quant::ActivationsI8& x) noexcept {
+  for (size_t b = 0; b < quant::i8_blocks(x.n_cols); ++b) {
+    float& scale = x.scales[x.place(b)];
+    float& group_base = x.group_bases[x.place(b / quant::i8_group_blocks * quant::i8_group_blocks)];
+    scale = quant::i8_scale(scale);
+    x.bases[x.place(b)] = -quant::i8_base * scale;
+    group_base = b % quant::i8_group_blocks == 0 ? x.bases[x.place(b)] : group_base + x.bases[x.place(b)];
+  }
+}
 void quantize_i8(const quant::ActivationsI8& out, const float* x, size_t x_stride, size_t n_tok) noexcept {
   for (size_t t = 0; t < n_tok; ++t) {
     const quant::ActivationsI8 row = out.tokens(t);
     quantize_token(row, x + t * x_stride, quant::int8_most, quant::i8_carry_ratio);
     for (size_t b = 0; b < quant::i8_blocks(row.n_cols); ++b) prepare_sums(row, b);
+    put_bases(row);
   }
 }
 
@@ -240,14 +251,14 @@ float scale_i8(const quant::PanelsI8& w, size_t r, size_t c) noexcept {
   const std::uint16_t bits = w.scales[r / 16 * w.shape.panel_scales() + c / w.shape.group() * 16 + r % 16];
   return w.shape.variant == quant::VariantI8::g32 ? quant::f16_to_f32(bits) : quant::bf16_to_f32(bits);
 }
-// x: one token.
+// On its base. x: one token.
 float dot_block_i8(const quant::PanelsI8& w, size_t r, const quant::ActivationsI8& x, size_t b) noexcept {
   const std::int8_t* const codes = x.codes + x.place(b) * quant::i8_block;
   const size_t begin = b * quant::i8_block;
   std::int32_t dot = 0;
   for (size_t c = begin; c < std::min(w.shape.n_cols, begin + quant::i8_block); ++c)
     dot += code_i8(w, r, c) * codes[c - begin];
-  return static_cast<float>(dot);
+  return quant::i8_base + static_cast<float>(dot);
 }
 
 float dot_row_i8(const quant::PanelsI8& w, size_t r, const quant::ActivationsI8& x) noexcept {
@@ -257,10 +268,11 @@ float dot_row_i8(const quant::PanelsI8& w, size_t r, const quant::ActivationsI8&
     const float w_scale = scale_i8(w, r, begin);
     if (w.shape.variant == quant::VariantI8::g32) {
       const size_t b = begin / quant::i8_block;
-      y = std::fma(dot_block_i8(w, r, x, b), x.scales[x.place(b)] * w_scale, y);
+      const float scaled = std::fma(dot_block_i8(w, r, x, b), x.scales[x.place(b)], x.bases[x.place(b)]);
+      y = std::fma(scaled, w_scale, y);
       continue;
     }
-    float part = 0.0f;
+    float part = x.group_bases[x.place(begin / quant::i8_block)];
     for (size_t b = begin / quant::i8_block; b * quant::i8_block < end; ++b)
       part = std::fma(dot_block_i8(w, r, x, b), x.scales[x.place(b)], part);
     y = std::fma(part, w_scale, y);

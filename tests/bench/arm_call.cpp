@@ -24,14 +24,16 @@ int main(int argc, char** argv) {
 
   std::vector<std::int8_t> codes(shape.n_codes()), x_codes(n_blocks * quant::i8_block);
   std::vector<std::uint16_t> scales(shape.n_scales());
-  std::vector<float> x_scales(n_blocks), x_maxima(n_blocks), y(n_tok * shape.n_rows);
+  std::vector<float> x_scales(n_blocks), x_bases(n_blocks), x_group_bases(n_blocks), x_maxima(n_blocks),
+      y(n_tok * shape.n_rows);
   std::vector<std::int32_t> x_offsets(n_blocks);
   std::vector<quant::CarriedEntry> x_carried(n_tok * quant::i8_max_carried(shape.n_cols));
   std::vector<std::uint32_t> x_n_carried(n_tok);
   const quant::PanelsI8 w{shape, codes.data(), scales.data()};
-  const quant::ActivationsI8 x{shape.n_cols,       quant::i8_width(n_tok), x_codes.data(),
-                               x_scales.data(),    x_offsets.data(),       x_carried.data(),
-                               x_n_carried.data(), x_maxima.data(),        nullptr};
+  const quant::ActivationsI8 x{
+      shape.n_cols,   quant::i8_width(n_tok), x_codes.data(),   x_scales.data(),    x_offsets.data(),
+      x_bases.data(), x_group_bases.data(),   x_carried.data(), x_n_carried.data(), x_maxima.data(),
+      nullptr};
   for (std::size_t i = 0; i < number(5); ++i)
     simd::RUNNEL_ROW.matmul_i8(y.data(), shape.n_rows, x, n_tok, w, nullptr);
   return 0;

@@ -29,11 +29,12 @@ BLOCK = 32  # inputs
 LANES = 4
 # Multiply-adds of one instruction.
 DOTS = {"smmla": 32, "sdot": 16, "smull": 8, "smull2": 8, "smlal": 8, "smlal2": 8}
+# What carries the sum of a block into a result at the least, in instructions of as many cycles as a fused addition.
+ADDITIONS = {"g128": 1, "g32": 2}
 # Instructions that wait for nothing, for what a core can do at best.
-CONVERSIONS = {"fsub": "v{0}.4s, v30.4s, v31.4s", "fmla": "v{0}.4s, v30.4s, v31.4s"}
 OPERANDS = {"smmla": "v{0}.4s, v30.16b, v31.16b", "sdot": "v{0}.4s, v30.16b, v31.16b", "smull": "v{0}.8h, v30.8b, v31.8b",
             "smull2": "v{0}.8h, v30.16b, v31.16b", "smlal": "v{0}.8h, v30.8b, v31.8b", "smlal2": "v{0}.8h, v30.16b, v31.16b",
-            "sadalp": "v{0}.4s, v30.8h"}
+            "sadalp": "v{0}.4s, v30.8h", "fmla": "v{0}.4s, v30.4s, v31.4s"}
 
 
 # ---- Compiling
@@ -142,15 +143,15 @@ class Loop:
         self.row, self.body = row, body
         self.names = collections.Counter(one.name for one in body)
         self.dots = sum(self.names[name] for name in DOTS)
-        self.sums = sum(one.name == "fmla" and ".4s" in one.operands for one in body)  # vectors times tokens
-        self.variant = "g32" if self.names["fmul"] else "g128"  # scales of weights times those of activations
+        self.macs = sum(DOTS[name] * self.names[name] for name in DOTS)
+        self.sums = self.macs // (LANES * BLOCK)  # vectors times tokens
+        self.variant = "g32" if self.names["fmul"] else "g128"  # which multiplies by two scales
         stack = stack_registers(before)
         self.spills = [one for one in body if one.is_store() or (one.is_load() and one.base in stack)]
         self.loads = [one for one in body if one.is_load() and one not in self.spills]
         self.vector = [one for one in body if one.is_vector() and one.name not in DOTS and not one.base]
         self.scalar = len(body) - self.dots - len(self.spills) - len(self.loads) - len(self.vector)
         self.vectors, self.tokens = self.shape()
-        self.macs = self.sums * LANES * BLOCK
 
     def shape(self):
         """Which tile it is: that of which weights and inputs are as many bytes as are loaded from different places."""
@@ -160,9 +161,9 @@ class Loop:
         return min(shapes, key=lambda shape: abs(need[shape] - loaded), default=(0, 0))
 
     def is_tile(self):
-        """Whole blocks: as many multiply-adds as the tile has, or twice as many where a token is paired with itself."""
-        made = sum(DOTS[name] * self.names[name] for name in DOTS)
-        return self.macs > 0 and made in (self.macs, 2 * self.macs if self.tokens == 1 else self.macs)
+        """Whole blocks, with a fused addition for each of their sums."""
+        additions = sum(one.name == "fmla" and ".4s" in one.operands for one in self.body)
+        return self.sums > 0 and self.macs == self.sums * LANES * BLOCK and additions == self.sums
 
     def kind(self):
         return "decode" if self.tokens == 1 else "prefill"
@@ -219,13 +220,13 @@ class Core:
         first, second = (int(re.search(r"Total Cycles:\s+(\d+)", text)[1]) for text in texts)
         return (second - first) / 1000
 
-    def ideal(self, loop, conversions):
-        """Cycles for the dots of a loop alone, none waiting for another; or with the conversion and the fused addition
-        that the format asks for once in a block for each sum."""
-        names = [name for name in OPERANDS for _ in range(loop.names[name])]
-        if conversions:
-            names += list(CONVERSIONS) * loop.sums
-        return self.cycles([f"{name}\t{(OPERANDS | CONVERSIONS)[name].format(i % 28)}" for i, name in enumerate(names)])
+    def ideal(self, loop, additions):
+        """Cycles for the dots of a loop alone, none waiting for another; or with the fused additions that the format
+        asks for once in a block for each sum."""
+        names = [name for name in OPERANDS if name != "fmla" for _ in range(loop.names[name])]
+        if additions:
+            names += ["fmla"] * (ADDITIONS[loop.variant] * loop.sums)
+        return self.cycles([f"{name}\t{OPERANDS[name].format(i % 28)}" for i, name in enumerate(names)])
 
 
 # ---- Executed
@@ -282,7 +283,7 @@ def print_cycles(found, cores):
             lines.append([loop.label(), f"{core.cpu} ({core.model})", core.llvm, f"{cycles:.1f}", f"{loop.macs / cycles:.1f}",
                           f"{loop.macs / ideal:.1f}", f"{100 * ideal / cycles:.0f} %", f"{100 * least / cycles:.0f} %"])
     table(["loop", "core (model)", "LLVM", "cycles", "multiply-adds a cycle", "dots alone", "share",
-           "share with conversions"], lines)
+           "share with additions"], lines)
 
 
 def newest_mca():

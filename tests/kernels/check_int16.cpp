@@ -190,8 +190,13 @@ struct Operands {
         x_n_carried(c.n_tok),
         x_maxima(c.n_tok * quant::i8_blocks(c.x_cols())),
         w{{c.n_rows, c.n_cols}, w_codes.data(), w_scales.data()},
-        x{c.x_cols(), quant::i8_width(c.n_tok), x_codes.data(),     x_scales.data(),
-          nullptr,    x_carried.data(),         x_n_carried.data(), x_maxima.data()} {
+        x{.n_cols = c.x_cols(),
+          .width = quant::i8_width(c.n_tok),
+          .codes = x_codes.data(),
+          .scales = x_scales.data(),
+          .carried = x_carried.data(),
+          .n_carried = x_n_carried.data(),
+          .maxima = x_maxima.data()} {
     const auto code = [&] {
       const int most = quant::i16_most;
       if (extremes) return static_cast<std::int16_t>(most);

@@ -1,6 +1,7 @@
 // Activations to int8 and to int16: every code, scale, offset and carried entry is compared with the
 // definition in quant/activations.h, quant/i16.h and kernels.h, written down here with sorted lists.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -21,11 +22,15 @@ struct Rule;
 template <>
 struct Rule<std::int8_t> {
   static constexpr float most = 127.0f, carry_ratio = 2.5f;
+  static float scale(float max) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(max / most) & ~3u);
+  }
   static constexpr auto kernel = &Kernels::quantize_i8;
 };
 template <>
 struct Rule<std::int16_t> {
   static constexpr float most = 8191.0f, carry_ratio = 8.0f;
+  static float scale(float max) { return max / most; }
   static constexpr auto kernel = &Kernels::quantize_i16;
 };
 
@@ -68,7 +73,7 @@ Expected<Code> expected_row(const float* x, std::size_t n) {
   const std::size_t n_blocks = (n + 31) / 32;
   Expected<Code> e{std::vector<Code>(n_blocks * 32), std::vector<float>(n_blocks), {}};
   if (n == 0) return e;
-  if (!std::all_of(x, x + n, [](float v) { return std::isfinite(v); })) {
+  if (!std::all_of(x, x + n, [](float v) { return std::fabs(v) < 0x1p+100f; })) {
     std::fill(e.scales.begin(), e.scales.end(), nan);
     return e;
   }
@@ -80,13 +85,15 @@ Expected<Code> expected_row(const float* x, std::size_t n) {
     float max = 0.0f;
     for (std::size_t i = b * 32; i < b * 32 + 32; ++i) max = std::max(max, std::fabs(rest[i]));
     if (max < 0x1p-100f) continue;
-    e.scales[b] = max / Rule<Code>::most;
+    e.scales[b] = Rule<Code>::scale(max);
     const float inverse = Rule<Code>::most / max;
     for (std::size_t i = b * 32; i < b * 32 + 32; ++i)
       e.codes[i] = static_cast<Code>(std::nearbyint(rest[i] * inverse));
   }
   return e;
 }
+
+bool equal(float a, float b) { return same_bits(&a, &b, 1) || (std::isnan(a) && std::isnan(b)); }
 
 // Where the sums of block b start, and its split where there is one. got: one token.
 void compare_sums(const Expected<std::int8_t>& e, const quant::ActivationsI8& got, std::size_t b,
@@ -103,8 +110,15 @@ void compare_sums(const Expected<std::int8_t>& e, const quant::ActivationsI8& go
                   "%s, n %zu: code %zu, %d, is split in %d and %d", what, got.n_cols, b * 32 + i, code,
                   split[i], split[32 + i]);
   }
-  report.expect(got.offsets[place] == (got.split == nullptr ? -128 * sum : negative),
+  report.expect(got.offsets[place] == 0x4b400000 + (got.split == nullptr ? -128 * sum : negative),
                 "%s, n %zu: offset of block %zu", what, got.n_cols, b);
+  const auto base = [&](std::size_t block) { return -12582912.0f * e.scales[block]; };
+  report.expect(equal(got.bases[place], base(b)), "%s, n %zu: base of block %zu", what, got.n_cols, b);
+  if (b % 4 != 0) return;
+  float sum_of_bases = base(b);
+  for (std::size_t i = b + 1; i < std::min(b + 4, e.scales.size()); ++i) sum_of_bases += base(i);
+  report.expect(equal(got.group_bases[place], sum_of_bases), "%s, n %zu: base of the group from block %zu",
+                what, got.n_cols, b);
 }
 void compare_sums(const Expected<std::int16_t>&, const quant::ActivationsI16&, std::size_t, const char*,
                   Report&) {}
@@ -121,9 +135,7 @@ void compare_row(const Expected<Code>& e, const quant::Activations<Code>& got, c
   }
   for (std::size_t b = 0; b < n_blocks; ++b) {
     const std::size_t place = got.place(b);
-    const bool poisoned = std::isnan(e.scales[b]);
-    report.expect(poisoned ? std::isnan(got.scales[place]) : same_bits(&got.scales[place], &e.scales[b], 1),
-                  "%s, n %zu: scale of block %zu", what, n, b);
+    report.expect(equal(got.scales[place], e.scales[b]), "%s, n %zu: scale of block %zu", what, n, b);
     compare_sums(e, got, b, what, report);
   }
   report.expect(*got.n_carried == e.carried.size(), "%s, n %zu: %u carried, not %zu", what, n, *got.n_carried,
@@ -146,7 +158,9 @@ void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::siz
   const std::size_t room = quant::i8_room(n_tok);
   Guarded<Code> codes(room * quant::i8_padded(n));
   Guarded<float> scales(room * quant::i8_blocks(n));
-  Guarded<std::int32_t> offsets(is_int8<Code> ? room * quant::i8_blocks(n) : 0);
+  const std::size_t n_sums = is_int8<Code> ? room * quant::i8_blocks(n) : 0;
+  Guarded<std::int32_t> offsets(n_sums);
+  Guarded<float> bases(n_sums), group_bases(n_sums);
   Guarded<std::int8_t> split(read == Read::split ? room * quant::i8_blocks(n) * 64 : 0);
   Guarded<CarriedEntry> carried(n_tok * quant::i8_max_carried(n));
   Guarded<std::uint32_t> n_carried(n_tok);
@@ -157,14 +171,17 @@ void check_rows(const Kernels& kernels, const std::vector<float>& rows, std::siz
                                      codes.data(),
                                      scales.data(),
                                      is_int8<Code> ? offsets.data() : nullptr,
+                                     is_int8<Code> ? bases.data() : nullptr,
+                                     is_int8<Code> ? group_bases.data() : nullptr,
                                      carried.data(),
                                      n_carried.data(),
                                      maxima.data(),
                                      read == Read::split ? split.data() : nullptr,
                                      read == Read::raised};
   (kernels.*Rule<Code>::kernel)(out, x.data(), stride, n_tok);
-  report.expect(codes.intact() && scales.intact() && offsets.intact() && split.intact() && carried.intact() &&
-                    n_carried.intact() && maxima.intact(),
+  report.expect(codes.intact() && scales.intact() && offsets.intact() && bases.intact() &&
+                    group_bases.intact() && split.intact() && carried.intact() && n_carried.intact() &&
+                    maxima.intact(),
                 "%s, n %zu: wrote before an array", what, n);
   for (std::size_t t = 0; t < n_tok; ++t)
     compare_row(expected_row<Code>(rows.data() + t * n, n), out.tokens(t), what, report);
@@ -231,8 +248,7 @@ constexpr Kind kinds[] = {
      [](Random& r, std::size_t i, std::size_t) {
        return 0x1p-100f * (i / 32 % 2 == 0 ? 0.999f : 1.0f + std::fabs(r.uniform()));
      }},
-    {"largest",
-     [](Random& r, std::size_t, std::size_t) { return r.uniform() * std::numeric_limits<float>::max(); }},
+    {"largest", [](Random& r, std::size_t, std::size_t) { return r.uniform() * 0x1p+100f; }},
     {"wide", [](Random& r, std::size_t,
                 std::size_t) { return std::ldexp(r.uniform(), static_cast<int>(r.bits() % 200) - 100); }},
 };
@@ -245,12 +261,12 @@ void check_kind(const Kernels& kernels, const Kind& kind, std::size_t n, std::si
   check_rows<Code>(kernels, rows, n, n_tok, kind.name, report);
 }
 
-// A NaN or an infinity anywhere spoils its row, and no other.
+// A NaN, an infinity or a number that is too large spoils its row, wherever it is, and no other.
 template <class Code>
 void check_not_finite(const Kernels& kernels, std::size_t n, Random& random, Report& report) {
   constexpr std::size_t n_tok = 3;
   std::vector<float> rows(n * n_tok);
-  for (const float bad : {nan, -nan, inf, -inf}) {
+  for (const float bad : {nan, -nan, inf, -inf, 0x1p+100f, -0x1p+100f}) {
     for (const std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
       for (float& v : rows) v = random.uniform();
       rows[n + at] = bad;

@@ -31,8 +31,11 @@ ARM = {"neon": "", "dotprod": "-march=armv8.2-a+dotprod", "i8mm": "-march=armv8.
 
 # rows, file, what stands there, what is planted, the check that has to fail
 FAULTS = [
-    ("avx2 avxvnni avx512vnni", "simd/int8/tile_product.h", "fmadd(dots, scale(t, p, v), y[t][p][v])",
-     "dots * scale(t, p, v) + y[t][p][v]", "matmul_i8"),  # rounded twice
+    ("avx2 avxvnni avx512vnni", "simd/int8/tile_product.h", "fmadd(dots, tile.x_scale(t, b), part[t][p][v])",
+     "dots * tile.x_scale(t, b) + part[t][p][v]", "matmul_i8"),  # rounded twice
+    ("avx2 avx512vnni dotprod", "simd/int8/tile_product.h", "tile.x_group_base(t, begin)", "tile.x_group_base(0, begin)",
+     "matmul_i8"),  # of another token
+    ("avxvnni avx512intel neon", "simd/int8/tile_product.h", "tile.x_base(t, b)", "tile.x_base(0, b)", "matmul_i8"),
     ("avx2 avx512vnni neon", "simd/int8/tile_product.h", "begin / WideGroups::blocks)", "begin / WideGroups::blocks / 2)",
      "matmul_i8"),  # scales of another group
     ("avx2 avx512vnni dotprod", "simd/int8/tile_product.h", "if (end_whole < end) add(end_whole, tile.last_steps());", "", "matmul_i8"),
@@ -42,7 +45,7 @@ FAULTS = [
     ("avx512vnni", "simd/int8/matmul.h", "whole ? part.shape.panel_codes() : 0", "part.shape.panel_codes()", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "block.offset(t)", "0", "matmul_i8"),
     ("avxvnni avx512vnni", "simd/int8/dot_vnni.h", "0x80808080u", "0x7f7f7f7fu", "matmul_i8"),
-    ("avx512intel", "simd/int8/dot_raised.h", "I32(0) - I32(sum)", "I32(sum)", "matmul_i8"),
+    ("avx512intel", "simd/int8/dot_raised.h", "I32(quant::i8_base_bits) - I32(sum)", "I32(quant::i8_base_bits) + I32(sum)", "matmul_i8"),
     ("avx512intel", "simd/int8/dot_raised.h", "block.start(p, v)", "block.start(0, v)", "matmul_i8"),  # of another panel
     ("avx512intel", "simd/int8/tile_product.h", "starts + (b - stretch.begin) * panel_rows", "starts", "matmul_i8"),
     ("avx512intel", "simd/int8/tile_product.h", "find_block(tile, end_whole, tile.last_steps());", ";", "matmul_i8"),
@@ -85,7 +88,7 @@ FAULTS = [
      "matmul_i8"),  # another block's scales
     ("amx", "simd/int8/dot_amx.h", "      store_dots<0>(dots);\n", "", "matmul_i8"),  # those of four blocks before
     ("amx", "simd/int8/dot_amx.h", "    store_dots<3>(dots);\n    outputs", "    outputs", "matmul_i8"),  # only at the end
-    ("amx", "simd/int8/dot_amx.h", "load(all_[t])));\n        of_group_[t] = F32(0.0f);", "load(all_[t])));", "matmul_i8"),
+    ("amx", "simd/int8/dot_amx.h", "i == 0 ? tile.x_group_base(t, b)", "i == 0 ? F32(0.0f)", "matmul_i8"),
     ("amx", "simd/int8/dot_amx.h", "fmadd(of_group_[t], w_scale, load(all_[t]))", "of_group_[t] * w_scale + load(all_[t])",
      "matmul_i8"),
     ("amx", "simd/int8/widen_bf16.h", "b / Groups::blocks * panel_rows", "0", "matmul_bf16"),  # scales of another group
@@ -120,7 +123,14 @@ FAULTS = [
     ("i8mm", "simd/isa/i8mm.cpp", "begin * x.width", "begin * quant::i8_chunk", "matmul_i8"),
     ("i8mm", "simd/isa/i8mm.cpp", "+ begin / Groups::blocks * panel_rows", "", "matmul_i8"),  # the first stretch's scales
     ("i8mm", "simd/isa/i8mm.cpp", "[1] = vzip2q_f32(four, four)", "[1] = vzip1q_f32(four, four)", "matmul_i8"),
-    ("avxvnni dotprod i8mm", "simd/int8/float_sums.h", "12582912.0f", "12582911.0f", "matmul_i8"),
+    ("dotprod i8mm", "simd/int8/sums_arm.h", "{quant::i8_base_bits, quant::i8_base_bits", "{0, quant::i8_base_bits",
+     "matmul_i8"),  # of one row in four
+    ("neon", "simd/int8/sums_arm.h", "{quant::i8_base_bits, 0,", "{0, 0,", "matmul_i8"),
+    ("i8mm", "simd/isa/i8mm.cpp", "x.group_bases += skipped;", "", "matmul_i8"),
+    ("i8mm", "simd/isa/i8mm.cpp", "x.bases += skipped;", "", "matmul_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "sum += out.bases", "sum -= out.bases", "quantize_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "quant::i8_scale(quotient)", "quotient", "quantize_i8"),
+    ("avx2 avx512 neon", "simd/int8/quantize.h", "quant::i8_beyond", "infinity", "quantize_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "n_full && !has_carried", "n_full", "quantize_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "below = (n - 1) / 2", "below = n / 2", "quantize_i8"),  # the upper median
     ("avx2 avx512 neon", "simd/int8/quantize.h", "return largest_up_to(m, n, std::bit_cast<float>(middle));",
