@@ -145,7 +145,9 @@ class Loop:
         self.dots = sum(self.names[name] for name in DOTS)
         self.macs = sum(DOTS[name] * self.names[name] for name in DOTS)
         self.sums = self.macs // (LANES * BLOCK)  # vectors times tokens
-        self.variant = "g32" if self.names["fmul"] else "g128"  # which multiplies by two scales
+        self.additions = sum(one.name == "fmla" and ".4s" in one.operands for one in body)
+        multiplications = self.additions + self.names["fmul"]
+        self.variant = "g32" if multiplications > self.sums else "g128"  # which has one scale for each sum, not two
         stack = stack_registers(before)
         self.spills = [one for one in body if one.is_store() or (one.is_load() and one.base in stack)]
         self.loads = [one for one in body if one.is_load() and one not in self.spills]
@@ -161,9 +163,8 @@ class Loop:
         return min(shapes, key=lambda shape: abs(need[shape] - loaded), default=(0, 0))
 
     def is_tile(self):
-        """Whole blocks, with a fused addition for each of their sums."""
-        additions = sum(one.name == "fmla" and ".4s" in one.operands for one in self.body)
-        return self.sums > 0 and self.macs == self.sums * LANES * BLOCK and additions == self.sums
+        """Whole blocks, with one or two fused additions for each of their sums."""
+        return self.sums > 0 and self.macs == self.sums * LANES * BLOCK and self.additions in (self.sums, 2 * self.sums)
 
     def kind(self):
         return "decode" if self.tokens == 1 else "prefill"
