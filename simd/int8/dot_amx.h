@@ -52,8 +52,8 @@ class Outputs<NarrowGroups> {
   [[gnu::always_inline]] void add(const DotsOfBlock& dots, const Tile& tile, size_t b) noexcept {
     const F32 w_scale = tile.w_scale<NarrowGroups>(0, 0, b);
     for_each_token([&](size_t t) __attribute__((always_inline)) {
-      const F32 scaled = fmadd(dots_on_base(dots, t), tile.x_scale(t, b), tile.x_base(t, b));
-      sums_[t] = fmadd(scaled, w_scale, sums_[t]);
+      const F32 in_floats = scaled(dots_on_base(dots, t), tile.x_scale(t, b), tile.x_base(t, b));
+      sums_[t] = fmadd(in_floats, w_scale, sums_[t]);
     });
   }
 

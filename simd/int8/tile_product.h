@@ -39,15 +39,15 @@ concept StartsFromWeights = requires(const std::int8_t* w) {
 template <size_t n_panels, size_t n_tok>
 using Sums = F32[n_tok][n_panels][panel_vecs];
 
-// Value by value: `= {}` becomes a loop over memory.
-template <size_t n_panels, size_t n_tok>
-inline void clear(Sums<n_panels, n_tok>& sums) noexcept {
+// All of a token = of_token(t). Value by value: `= {}` becomes a loop over memory.
+template <size_t n_panels, size_t n_tok, class OfToken>
+inline void fill(Sums<n_panels, n_tok>& sums, OfToken of_token) noexcept {
   RUNNEL_UNROLL
   for (size_t t = 0; t < n_tok; ++t) {
     RUNNEL_UNROLL
     for (size_t p = 0; p < n_panels; ++p) {
       RUNNEL_UNROLL
-      for (size_t v = 0; v < panel_vecs; ++v) sums[t][p][v] = F32(0.0f);
+      for (size_t v = 0; v < panel_vecs; ++v) sums[t][p][v] = of_token(t);
     }
   }
 }
@@ -158,14 +158,7 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, s
   const size_t end_whole = tile.end_whole();
   for (size_t begin = first; begin < tile.stretch.end; begin += WideGroups::blocks) {
     Sums<n_panels, n_tok> part;
-    RUNNEL_UNROLL
-    for (size_t t = 0; t < n_tok; ++t) {
-      RUNNEL_UNROLL
-      for (size_t p = 0; p < n_panels; ++p) {
-        RUNNEL_UNROLL
-        for (size_t v = 0; v < panel_vecs; ++v) part[t][p][v] = tile.x_group_base(t, begin);
-      }
-    }
+    fill<n_panels, n_tok>(part, [&](size_t t) { return tile.x_group_base(t, begin); });
     fetch_panels_ahead<n_panels, n_tok>(tile, begin);
     const auto add = [&](size_t b, auto n_steps) {
       multiply_block<Dot, n_panels, n_tok>(tile, b, n_steps, [&](size_t t, size_t p, size_t v, F32 dots) {
@@ -190,8 +183,8 @@ template <class Dot, size_t n_panels, size_t n_tok>
 inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile, size_t first) noexcept {
   const auto add = [&](size_t b, auto n_steps) {
     multiply_block<Dot, n_panels, n_tok>(tile, b, n_steps, [&](size_t t, size_t p, size_t v, F32 dots) {
-      const F32 all_dots = scaled(dots, tile.x_scale(t, b), tile.x_base(t, b));
-      y[t][p][v] = fmadd(all_dots, tile.w_scale<NarrowGroups>(p, v, b), y[t][p][v]);
+      const F32 in_floats = scaled(dots, tile.x_scale(t, b), tile.x_base(t, b));
+      y[t][p][v] = fmadd(in_floats, tile.w_scale<NarrowGroups>(p, v, b), y[t][p][v]);
     });
   };
   const size_t end_whole = tile.end_whole();
@@ -312,7 +305,7 @@ template <class Dot, class Groups, size_t n_panels, size_t n_tok>
 [[gnu::noinline]] void multiply_rows(float* y, size_t y_stride, const Tile& tile) noexcept {
   Sums<n_panels, n_tok> sums;
   if (tile.is_first()) {
-    clear<n_panels, n_tok>(sums);
+    fill<n_panels, n_tok>(sums, [](size_t) { return F32(0.0f); });
   } else {
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) load_rows<n_panels>(sums[t], y + t * y_stride, tile);

@@ -60,11 +60,13 @@ inline void zip_scales(Zipped& zipped, const std::uint16_t* scales, size_t n_col
 // vector.
 using RowPairSums = F32[n_pairs][panel_vecs][2];
 
-inline void clear(RowPairSums& sums) noexcept {
+// All of a pair = of_pair(i).
+template <class OfPair>
+inline void fill(RowPairSums& sums, OfPair of_pair) noexcept {
   RUNNEL_UNROLL
   for (size_t i = 0; i < n_pairs; ++i) {
     RUNNEL_UNROLL
-    for (size_t v = 0; v < panel_vecs; ++v) sums[i][v][0] = sums[i][v][1] = F32(0.0f);
+    for (size_t v = 0; v < panel_vecs; ++v) sums[i][v][0] = sums[i][v][1] = of_pair(i);
   }
 }
 
@@ -141,11 +143,7 @@ inline void add_stretch(WideGroups, RowPairSums& y, const Tile& tile, const Zipp
   for (size_t begin = 0; begin < n_blocks; begin += WideGroups::blocks) {
     RowPairSums part;
     const OfPairs bases(tile.x.group_bases + tile.x.place(begin));
-    RUNNEL_UNROLL
-    for (size_t i = 0; i < n_pairs; ++i) {
-      RUNNEL_UNROLL
-      for (size_t v = 0; v < panel_vecs; ++v) part[i][v][0] = part[i][v][1] = bases[i];
-    }
+    fill(part, [&](size_t i) { return bases[i]; });
     for (size_t b = begin; b < std::min(begin + WideGroups::blocks, n_blocks); ++b) {
       const OfPairs x_scales(tile.x.scales + tile.x.place(b));
       add_row_pairs(part, tile.block(b), [&](size_t i, size_t v, size_t half, F32 dots) {
@@ -179,7 +177,7 @@ template <class Groups>
 inline void multiply_stretch(float* y, size_t y_stride, const Tile& whole, const Tile& part,
                              const Zipped::Scales& scales, bool is_first, bool is_last) noexcept {
   RowPairSums sums;
-  clear(sums);
+  fill(sums, [](size_t) { return F32(0.0f); });
   if (!is_first) {
     RUNNEL_UNROLL
     for (size_t i = 0; i < n_pairs; ++i) {
