@@ -213,7 +213,8 @@ void mix_i8_amx(float* y, size_t y_stride, const float* p, size_t p_stride, size
   if (n_q < min_tile_factors) return mix_i8_dots<FactorsOfBytes>(y, y_stride, p, p_stride, n_q, v, n_k, dim);
   for (size_t j = 0; j < n_k; j += max_factors)
     mix_values(y, y_stride, p + j, p_stride, n_q, v + j * dim, std::min(max_factors, n_k - j), dim);
-  mix_other_columns(y, y_stride, p, p_stride, n_q, v, n_k, dim);
+  const size_t n_whole = dim / block_keys * block_keys;
+  if (n_whole < dim) mix_dots<FactorsOfBytes>(y, y_stride, p, p_stride, n_q, v, n_k, dim, n_whole);
 }
 
 }  // namespace

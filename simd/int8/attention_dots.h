@@ -2,6 +2,7 @@
 // are read in order: two blocks side by side took Zen 5 twice as long where they came from memory.
 #pragma once
 #include <algorithm>
+#include <cstring>
 
 #include "simd/int8/cached.h"
 #include "simd/int8/factors.h"
@@ -88,39 +89,58 @@ inline void mix_lines(float* y, size_t y_stride, const Factors<Numbers>* rows, s
       });
 }
 
-// Of up to factor_rows rows of weights over up to max_factors values; whole lines of columns only.
+// The columns from d on, which fill no line: copied into lines first.
+template <class Numbers>
+inline void mix_last_columns(float* y, size_t y_stride, const Factors<Numbers>* rows, size_t n_q,
+                             const std::int8_t* v, size_t n_k, size_t dim, size_t d, size_t ahead) noexcept {
+  const size_t n = dim - d, n_steps = quant::divided_up(n_k, dot_bytes);
+  const auto columns = [&](size_t step) { return v + (step * dim + d) * dot_bytes; };
+  alignas(line_bytes) std::int8_t lines[max_factors / dot_bytes][cached_line] = {};
+  for (size_t step = 0; step < n_steps; ++step) std::memcpy(lines[step], columns(step), n * dot_bytes);
+  multiply_lines<Numbers, Numbers::line_rows, 1>(
+      rows, n_q, n_steps, ahead, [&](size_t step) { return lines[step]; }, columns,
+      [&](size_t i, const I32(&dots)[line_vecs]) {
+        float* const to = y + i * y_stride + d;
+        float sums[block_keys] = {};
+        std::memcpy(sums, to, n * sizeof *to);
+        RUNNEL_UNROLL for (size_t c = 0; c < line_vecs; ++c)
+            store(sums + c * lanes, fmadd(to_float(dots[c]), F32(rows[i].scale), load(sums + c * lanes)));
+        std::memcpy(to, sums, n * sizeof *to);
+      });
+}
+
+// Columns from d on, of up to factor_rows rows of weights over up to max_factors values.
 template <class Numbers>
 inline void mix_rows(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
-                     const std::int8_t* v, size_t n_k, size_t dim, size_t ahead) noexcept {
+                     const std::int8_t* v, size_t n_k, size_t dim, size_t d, size_t ahead) noexcept {
   Factors<Numbers> rows[factor_rows];
   for (size_t i = 0; i < n_q; ++i) rows[i].set(p + i * p_stride, n_k);
   constexpr size_t wide = Numbers::wide_lines * block_keys;
   const bool are_near = ahead == 0;  // earlier rows have brought the values into the L1 cache
-  size_t d = 0;
   for (; (n_q <= Numbers::wide_rows || are_near) && d + wide <= dim; d += wide)
     mix_lines<Numbers, Numbers::wide_rows, Numbers::wide_lines>(y, y_stride, rows, n_q, v, n_k, dim, d,
                                                                 ahead);
   for (; d + block_keys <= dim; d += block_keys)
     mix_lines<Numbers, Numbers::line_rows, 1>(y, y_stride, rows, n_q, v, n_k, dim, d, ahead);
+  if (d < dim) mix_last_columns(y, y_stride, rows, n_q, v, n_k, dim, d, ahead);
 }
 
-// The columns after whole lines of them.
-inline void mix_other_columns(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
-                              const std::int8_t* v, size_t n_k, size_t dim) noexcept {
-  const size_t n_whole = dim / block_keys * block_keys;
-  if (n_whole < dim) mix<CachedI8>(y, y_stride, p, p_stride, n_q, v, n_k, dim, n_whole);
+// Columns from d on.
+template <class Numbers>
+inline void mix_dots(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q,
+                     const std::int8_t* v, size_t n_k, size_t dim, size_t d) noexcept {
+  for (size_t j = 0; j < n_k; j += max_factors) {
+    const size_t n = std::min(max_factors, n_k - j), ahead = run_keys * dim;
+    for (size_t i = 0; i < n_q; i += factor_rows)
+      mix_rows<Numbers>(y + i * y_stride, y_stride, p + i * p_stride + j, p_stride,
+                        std::min(factor_rows, n_q - i), v + j * dim, n, dim, d, i > 0 ? 0 : ahead);
+  }
 }
 
 template <class Numbers>
 void mix_i8_dots(float* y, size_t y_stride, const float* p, size_t p_stride, size_t n_q, const std::int8_t* v,
                  size_t n_k, size_t dim) noexcept {
-  for (size_t j = 0; j < n_k; j += max_factors) {
-    const size_t n = std::min(max_factors, n_k - j), ahead = run_keys * dim;
-    for (size_t i = 0; i < n_q; i += factor_rows)
-      mix_rows<Numbers>(y + i * y_stride, y_stride, p + i * p_stride + j, p_stride,
-                        std::min(factor_rows, n_q - i), v + j * dim, n, dim, i > 0 ? 0 : ahead);
-  }
-  mix_other_columns(y, y_stride, p, p_stride, n_q, v, n_k, dim);
+  mix_dots<Numbers>(y, y_stride, p, p_stride, n_q, v, n_k, dim, 0);
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ FAULTS = [
     ("avx512 neon", "simd/attention_tiles.h", "} else if (d < dim) {", "} else if (false) {", "mix_i8"),
     ("avx2 avxvnni avx512 avx512vnni dotprod", "simd/int8/attention_dots.h", "load(k_scales + j)", "load(k_scales)",
      "scores_i8"),
-    ("avx2 avxvnni avx512 avx512vnni dotprod", "simd/int8/attention_dots.h", "if (n_whole < dim)", "if (false)", "mix_i8"),
+    ("avx2 avxvnni avx512 avx512vnni dotprod", "simd/int8/attention_dots.h", "if (d < dim)", "if (false)", "mix_i8"),
     ("avx2 avx512vnni dotprod", "simd/int8/attention_dots.h", "v + j * dim, n, dim", "v, n, dim", "mix_i8"),  # beyond 256
     ("avx2 dotprod", "simd/int8/attention_dots.h", "rows + first, n_steps", "rows, n_steps", "scores_i8"),
     ("avxvnni avx512vnni", "simd/int8/factors_of_bytes.h", "-added_to_bytes * sum", "0", "mix_i8"),
