@@ -200,8 +200,6 @@ double exact(const Operands& o, std::size_t t, std::size_t r, const std::vector<
   return sum;
 }
 
-bool equal(float a, float b) { return same_bits(&a, &b, 1) || (std::isnan(a) && std::isnan(b)); }
-
 void compare_with_formula(const Case& c, const Operands& o, const Guarded<float>& y, Report& report) {
   std::vector<std::vector<std::int8_t>> rows;
   for (std::size_t r = 0; r < c.n_rows; ++r) rows.push_back(o.weights.row(r));

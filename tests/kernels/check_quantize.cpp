@@ -93,8 +93,6 @@ Expected<Code> expected_row(const float* x, std::size_t n) {
   return e;
 }
 
-bool equal(float a, float b) { return same_bits(&a, &b, 1) || (std::isnan(a) && std::isnan(b)); }
-
 // Where the sums of block b start, and its split where there is one. got: one token.
 void compare_sums(const Expected<std::int8_t>& e, const quant::ActivationsI8& got, std::size_t b,
                   const char* what, Report& report) {

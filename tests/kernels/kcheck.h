@@ -68,6 +68,9 @@ inline bool same_bits(const float* a, const float* b, std::size_t n) {
   return n == 0 || std::memcmp(a, b, n * sizeof(float)) == 0;
 }
 
+// One NaN is as good as another.
+inline bool equal(float a, float b) { return same_bits(&a, &b, 1) || (std::isnan(a) && std::isnan(b)); }
+
 using Sizes = std::initializer_list<std::size_t>;
 
 constexpr double float_epsilon = 0x1p-23;

@@ -149,7 +149,7 @@ FAULTS = [
     ("avx2 avx512 neon", "simd/attention_tiles.h", "few < n / together", "few + 1 < n / together", "scores_f16"),
     ("neon", "simd/attention_tiles.h", "for (size_t i = n / together * together; i < n; ++i) one(i);", "", "mix_i8"),
     ("neon", "simd/int8/cached.h", "load(k_scales + j)", "load(k_scales)", "scores_i8"),
-    ("avx512 neon", "simd/attention_tiles.h", "} else if (d < dim) {", "} else if (false) {", "mix_i8"),
+    ("avx512 neon", "simd/attention_tiles.h", "} else if (d < dim) {", "} else if (false) {", "mix_f32"),
     ("avx2 avxvnni avx512 avx512vnni dotprod", "simd/int8/attention_dots.h", "load(k_scales + j)", "load(k_scales)",
      "scores_i8"),
     ("avx2 avxvnni avx512 avx512vnni dotprod", "simd/int8/attention_dots.h", "if (d < dim)", "if (false)", "mix_i8"),
