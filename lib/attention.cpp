@@ -147,12 +147,11 @@ void Attention::run(Thread& thread, const KvCache& cache, std::size_t layer, con
 void Attention::run_tiles(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
                           Rows out) noexcept {
   const Shape& shape = model_.shape();
-  const std::size_t tile_tokens = max_rows_ / group_;
-  const std::size_t n_tiles = divided_up(queries.n_tok, tile_tokens);
+  const std::size_t n_tiles = divided_up(queries.n_tok, tile_tokens());
   Scratch& s = scratch_[thread.index()];
   share_tasks(thread, shape.n_head_kv * n_tiles, queries.n_tok > 1, [&](std::size_t task) {
-    const std::size_t first_token = task % n_tiles * tile_tokens;
-    const std::size_t n_tokens = std::min(tile_tokens, queries.n_tok - first_token);
+    const std::size_t first_token = task % n_tiles * tile_tokens();
+    const std::size_t n_tokens = std::min(tile_tokens(), queries.n_tok - first_token);
     const Tile tile{task / n_tiles, first_token, n_tokens, n_tokens * group_, &queries};
     const std::int64_t first = queries.first + static_cast<std::int64_t>(tile.first_token);
     const Visible all = together(cache.visible(layer, first),

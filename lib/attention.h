@@ -30,6 +30,9 @@ class Attention {
   void run(Thread& thread, const KvCache& cache, std::size_t layer, const Queries& queries,
            Rows out) noexcept;
 
+  // How many tokens, from the batch's first on, are worked on together.
+  std::size_t tile_tokens() const { return max_rows_ / group_; }
+
   void set_observer(Observer* observer) { observer_ = observer; }
   void resize_team(std::size_t n_threads);
 

@@ -6,6 +6,9 @@
 namespace runnel {
 namespace {
 
+// Fewer tokens wait for the weights of the last layer's keys and values, which are read once more for them.
+constexpr std::size_t min_without_output = 16;
+
 std::size_t widest(const Shape& shape) {
   return std::max({shape.n_embd, shape.n_ff, shape.n_embd_q(), shape.n_embd_attn()});
 }
@@ -39,27 +42,30 @@ void Forward::resize_team(std::size_t n_threads) {
   attention_.resize_team(n_threads);
 }
 
-std::int64_t Forward::position(std::size_t t) const noexcept {
-  return cache_->position() + static_cast<std::int64_t>(t);
-}
+std::int64_t Forward::position(std::size_t t) const noexcept { return first_ + static_cast<std::int64_t>(t); }
 
-bool Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens,
+bool Forward::run(Team& team, KvCache& cache, std::span<const Token> tokens, Outputs outputs,
                   const std::atomic<bool>* stop) noexcept {
   cache_ = &cache;
   tokens_ = tokens;
+  first_ = cache.position();
   stop_ = stop;
   is_given_up_ = false;
   const std::int64_t last = position(tokens.size() - 1);
   has_evicted_ = cache.cache_position(last) != last;
+  const std::size_t n_layer = model_.shape().n_layer, n_left_out = n_without_output(outputs);
   team.run([&](Thread& thread) {
     embed(thread);
-    for (std::size_t i = 0; i < model_.shape().n_layer && !is_given_up_; ++i) layer(thread, i);
+    for (std::size_t i = 0; i < n_layer && !is_given_up_; ++i) {
+      if (i + 1 == n_layer && n_left_out > 0) leave_out(thread, i, n_left_out);
+      layer(thread, i);
+    }
     if (is_given_up_) return;
     ResidualStream& s = stream(thread);
     norm(thread, model_.weights().output_norm, s.x, s.h);
     thread.barrier();
-    show(thread, Site::stream, model_.shape().n_layer, s.x);
-    show(thread, Site::output_in, model_.shape().n_layer, s.h);
+    show(thread, Site::stream, n_layer, s.x);
+    show(thread, Site::output_in, n_layer, s.h);
     if (thread.index() == 0) std::copy_n(s.h.row(tokens_.size() - 1), s.h.n_cols, a_.last_hidden.data());
   });
   return !is_given_up_;
@@ -73,7 +79,7 @@ void Forward::set_observer(Observer* observer) {
 // Called where `rows` stay as they are until the next barrier.
 void Forward::show(Thread& thread, Site site, std::size_t layer, const Buffer& rows) const noexcept {
   if (observer_ && thread.index() == 0)
-    observer_->see({site, layer, rows, tokens_.size(), rows.n_cols, nullptr, 0, cache_->position()});
+    observer_->see({site, layer, rows, tokens_.size(), rows.n_cols, nullptr, 0, first_});
 }
 
 const float* Forward::restore_logits(std::span<const std::byte> row) noexcept {
@@ -176,12 +182,8 @@ void Forward::attention(Thread& thread, std::size_t i, const Input& x) noexcept 
   thread.barrier();
   rotate_and_store(thread, i);
   thread.barrier();
-  attention_.run(thread, *cache_, i,
-                 {.window = a_.q,
-                  .prefix = has_evicted_ ? a_.q_prefix : a_.q,
-                  .first = cache_->position(),
-                  .n_tok = n_tok},
-                 a_.attended);
+  const Queries queries{a_.q, has_evicted_ ? a_.q_prefix : a_.q, first_, n_tok};
+  attention_.run(thread, *cache_, i, queries, a_.attended);
   show(thread, Site::attn_out, i, a_.attended);
   const Input attended = prepare_all(thread, a_.attended, n_tok, &ResidualStream::hidden);
   linear(thread, w.o, attended, a_.block_out(), n_tok);
@@ -195,23 +197,62 @@ void Forward::rotate_and_store(Thread& thread, std::size_t i) noexcept {
   const Range items = thread.split(tokens_.size() * n_items);
   for (std::size_t item = items.begin; item < items.end; ++item) {
     const std::size_t t = item / n_items, head = item % n_items;
-    if (head < s.n_head) {
-      float* q = a_.q.row(t) + head * s.head_dim;
-      if (w.q_norm) norm_row(w.q_norm, q, q, s.head_dim);
-      if (has_evicted_) {
-        float* q_prefix = a_.q_prefix.row(t) + head * s.head_dim;
-        std::copy_n(q, s.head_dim, q_prefix);
-        rotate(q_prefix, a_.prefix_angles.row(t));
-      }
-      rotate(q, a_.angles.row(t));
-    } else {
-      const std::size_t kv = head - s.n_head;
-      float* k = a_.k.row(t) + kv * s.head_dim;
-      if (w.k_norm) norm_row(w.k_norm, k, k, s.head_dim);
-      rotate(k, a_.angles.row(t));
-      cache_->store(kernels_, i, kv, position(t), k, a_.v.row(t) + kv * s.head_dim_v);
-    }
+    if (head < s.n_head)
+      rotate_query(w, t, head);
+    else
+      store(i, t, head - s.n_head);
   }
+}
+
+void Forward::rotate_query(const Layer& w, std::size_t t, std::size_t head) noexcept {
+  const std::size_t dim = model_.shape().head_dim;
+  float* q = a_.q.row(t) + head * dim;
+  if (w.q_norm) norm_row(w.q_norm, q, q, dim);
+  if (has_evicted_) {
+    float* q_prefix = a_.q_prefix.row(t) + head * dim;
+    std::copy_n(q, dim, q_prefix);
+    rotate(q_prefix, a_.prefix_angles.row(t));
+  }
+  rotate(q, a_.angles.row(t));
+}
+
+void Forward::store(std::size_t i, std::size_t t, std::size_t head_kv) noexcept {
+  const Layer& w = model_.weights().layers[i];
+  const Shape& s = model_.shape();
+  float* k = a_.k.row(t) + head_kv * s.head_dim;
+  if (w.k_norm) norm_row(w.k_norm, k, k, s.head_dim);
+  rotate(k, a_.angles.row(t));
+  cache_->store(kernels_, i, head_kv, position(t), k, a_.v.row(t) + head_kv * s.head_dim_v);
+}
+
+// Those that are left are multiplied as the whole batch would be, and whole tiles of attention.
+std::size_t Forward::n_without_output(Outputs outputs) const noexcept {
+  if (outputs == Outputs::all || observer_) return 0;
+  const std::size_t n_tok = tokens_.size(), tile = attention_.tile_tokens();
+  const std::size_t least = model_.weight_kinds().least_alike(kernels_, n_tok);
+  const std::size_t n = (n_tok - least) / tile * tile;
+  return n < std::max(least, min_without_output) ? 0 : n;
+}
+
+void Forward::leave_out(Thread& thread, std::size_t i, std::size_t n) noexcept {
+  const Layer& w = model_.weights().layers[i];
+  const std::size_t n_tok = tokens_.size(), n_head_kv = model_.shape().n_head_kv;
+  norm(thread, w.attn_norm, a_.shared.x, a_.shared.h);
+  const Input x = prepare(thread, a_.shared.h, n_tok, &ResidualStream::in);
+  thread.barrier();
+  linear(thread, w.k, x, a_.k, n);
+  linear(thread, w.v, x, a_.v, n);
+  thread.barrier();
+  const Range items = thread.split(n * n_head_kv);
+  for (std::size_t item = items.begin; item < items.end; ++item) store(i, item / n_head_kv, item % n_head_kv);
+  thread.barrier();
+  if (thread.index() == 0) {
+    for (Buffer* rows : {&a_.shared.x, &a_.angles, &a_.prefix_angles})
+      std::copy(rows->row(n), rows->row(n_tok), rows->row(0));
+    tokens_ = tokens_.subspan(n);
+    first_ += static_cast<std::int64_t>(n);
+  }
+  thread.barrier();
 }
 
 void Forward::rotate(float* x, const float* angles) const noexcept {
@@ -235,8 +276,8 @@ void Forward::ffn(Thread& thread, const FfnWeights& w, const Input& x, Rows y,
   });
   thread.barrier();
   if (observer_ && thread.index() == 0)
-    observer_->see({Site::ffn_hidden, tokens.layer, a_.up, n_tok, a_.up.n_cols, tokens.index, tokens.expert,
-                    cache_->position()});
+    observer_->see(
+        {Site::ffn_hidden, tokens.layer, a_.up, n_tok, a_.up.n_cols, tokens.index, tokens.expert, first_});
   const Input hidden = prepare_all(thread, a_.up, n_tok, &ResidualStream::hidden);
   linear(thread, w.down, hidden, y, n_tok);
   thread.barrier();

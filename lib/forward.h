@@ -17,6 +17,9 @@
 
 namespace runnel {
 
+// Of which tokens of a batch results are wanted.
+enum class Outputs { last, all };
+
 class Forward {
  public:
   // Allocates everything a batch of up to size.batch tokens needs; running allocates nothing.
@@ -29,14 +32,16 @@ class Forward {
 
   // Reads tokens at the cache's position (which it does not advance). Ids are in range, n <= batch. False:
   // `stop` became true and the batch was given up after some layer, with part of its keys and values stored;
-  // a single token never is.
-  bool run(Team& team, KvCache& cache, std::span<const Token> tokens,
+  // a single token never is. What the last token's result becomes does not depend on `outputs`, but for
+  // models whose tokens share experts, and products in floats or bf16 whose order does.
+  bool run(Team& team, KvCache& cache, std::span<const Token> tokens, Outputs outputs,
            const std::atomic<bool>* stop = nullptr) noexcept;
 
-  // Shows what later runs compute; null: nothing. Borrowed.
+  // Shows what later runs compute, of all tokens; null: nothing. Borrowed.
   void set_observer(Observer* observer);
 
-  // Logits of tokens [begin, end) of the last batch, end - begin <= max_logits(): [end - begin, n_vocab].
+  // Logits of tokens [begin, end) of the last batch, all of whose outputs were wanted, end - begin <=
+  // max_logits(): [end - begin, n_vocab].
   const float* logits(Team& team, std::size_t begin, std::size_t end) noexcept;
   // Those of the last token of the last run that was not given up, [n_vocab].
   const float* last_logits(Team& team) noexcept { return project(team, a_.last_hidden.data(), 1); }
@@ -55,6 +60,12 @@ class Forward {
   void layer(Thread& thread, std::size_t i) noexcept;
   void attention(Thread& thread, std::size_t i, const Input& x) noexcept;  // -> block_out()
   void rotate_and_store(Thread& thread, std::size_t i) noexcept;
+  void rotate_query(const Layer& w, std::size_t t, std::size_t head) noexcept;
+  void store(std::size_t i, std::size_t t, std::size_t head_kv) noexcept;
+  // Of tokens whose results nobody wants only keys and values are needed in the last layer. How many of the
+  // first ones these are; stores them, and the batch goes on without these tokens.
+  std::size_t n_without_output(Outputs outputs) const noexcept;
+  void leave_out(Thread& thread, std::size_t i, std::size_t n) noexcept;
   struct FfnTokens {  // what a feed-forward network works on: all tokens of the batch, or those of one expert
     std::size_t layer, expert;
     const std::size_t* index;  // [n] in the batch, or null: all
@@ -114,8 +125,9 @@ class Forward {
   Observer* observer_ = nullptr;
   std::vector<LinearScratch> scratch_;  // one a thread
 
-  KvCache* cache_ = nullptr;  // of the batch at hand, as are the next ones
-  std::span<const Token> tokens_;
+  KvCache* cache_ = nullptr;                 // of the batch at hand, as are the next ones
+  std::span<const Token> tokens_;            // but for those left out
+  std::int64_t first_ = 0;                   // position of the first of them
   const std::atomic<bool>* stop_ = nullptr;  // or null
   bool is_given_up_ = false;                 // written by thread 0, and read a barrier later
   bool has_evicted_ = false;  // whether queries meet the prefix at another position than their own

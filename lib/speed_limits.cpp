@@ -64,14 +64,17 @@ std::span<const std::uint64_t> weight_words(const Model& model) {
 
 std::uint64_t n_weights(const Linear& linear) { return std::uint64_t{linear.n_rows} * linear.n_cols; }
 
-// count(w, n): the matrices that a token of a prompt is multiplied with, n of each kind.
+// count(w, n): the matrices that a token of a prompt is multiplied with, n of each kind. Of the last layer it
+// needs keys and values alone (forward.h).
 template <class Count>
 void for_each_product(const Model& model, const Count& count) {
   const auto of_ffn = [&](const FfnWeights& ffn, std::uint64_t n) {
     for (const Linear* linear : {&ffn.gate, &ffn.up, &ffn.down}) count(*linear, n);
   };
   for (const Layer& layer : model.weights().layers) {
-    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router}) count(*linear, 1);
+    for (const Linear* linear : {&layer.k, &layer.v}) count(*linear, 1);
+    if (&layer == &model.weights().layers.back()) return;
+    for (const Linear* linear : {&layer.q, &layer.o, &layer.router}) count(*linear, 1);
     if (layer.experts.empty())
       of_ffn(layer, 1);
     else

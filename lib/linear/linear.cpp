@@ -169,6 +169,18 @@ std::size_t WeightKinds::int16_from(const simd::Kernels& kernels) const {
   return has_int16(*this, kernels) ? kernels.most_few(2) + 1 : std::numeric_limits<std::size_t>::max();
 }
 
+std::size_t WeightKinds::least_alike(const simd::Kernels& kernels, std::size_t n_tok) const {
+  std::size_t least = std::min(n_tok, std::size_t{2});  // what is done to one token is every thread's own
+  const auto consider = [&](bool has_kind, std::size_t from) {
+    if (has_kind && from <= n_tok) least = std::max(least, from);
+  };
+  consider(packed || q8_0, int8_from());
+  consider(packed || q8_0, bf16_from(kernels));
+  consider(halves, kernels.most_few(2) + 1);
+  consider(f32, kernels.most_few(4) + 1);
+  return least;
+}
+
 LinearScratch::LinearScratch(const WeightKinds& kinds, const simd::Kernels& kernels, std::size_t max_cols)
     : floats(n_floats(kinds, kernels, max_cols)),
       int16(has_int16(kinds, kernels) ? int16_block().n_codes() : 0),

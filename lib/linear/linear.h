@@ -55,6 +55,8 @@ struct WeightKinds {
   std::size_t int8_from() const;
   std::size_t bf16_from(const simd::Kernels& kernels) const;
   std::size_t int16_from(const simd::Kernels& kernels) const;
+  // The fewest tokens that are multiplied in the same way as n_tok.
+  std::size_t least_alike(const simd::Kernels& kernels, std::size_t n_tok) const;
 };
 
 // Rows of activations, [n_tok, stride].

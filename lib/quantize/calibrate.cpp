@@ -90,7 +90,7 @@ Result<void> Calibration::run(const Model& model, const simd::Kernels& kernels, 
   forward.set_observer(&asking);
   for (const std::vector<Token>& piece : pieces_) {
     cache.clear();
-    forward.run(team, cache, piece, &asking.is_stopped());
+    forward.run(team, cache, piece, Outputs::all, &asking.is_stopped());
     if (asking.is_stopped()) break;
   }
   return asking.result();

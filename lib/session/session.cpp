@@ -216,7 +216,8 @@ void Session::tell_progress(double fraction) {
 bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_logits_fn on_logits,
                          void* user) {
   const bool is_read_whole = tokens.size() == 1 || !heeds_stops_;  // whatever comes
-  if (!forward_.run(team_, cache_, tokens, is_read_whole ? nullptr : &stop_)) {
+  const Outputs outputs = on_logits ? Outputs::all : Outputs::last;
+  if (!forward_.run(team_, cache_, tokens, outputs, is_read_whole ? nullptr : &stop_)) {
     cache_.give_up(static_cast<std::int64_t>(tokens.size()));
     return false;
   }
@@ -237,7 +238,7 @@ bool Session::read_batch(std::span<const Token> tokens, bool is_last, runnel_log
     }
     is_giving_logits_ = false;
   } else if (is_last) {
-    last_logits_ = forward_.logits(team_, tokens.size() - 1, tokens.size());
+    last_logits_ = forward_.last_logits(team_);
   }
   return go_on && !is_stopping();
 }

@@ -147,7 +147,7 @@ void Session::reread() {
       const std::int64_t at = first + static_cast<std::int64_t>(i);
       reread_batch_[i] = token(at < n_prefix() ? at : from + at - n_prefix());
     }
-    forward_.run(team_, cache_, std::span(reread_batch_).first(n));
+    forward_.run(team_, cache_, std::span(reread_batch_).first(n), Outputs::last);
     cache_.advance(static_cast<std::int64_t>(n));
   }
   stats_.reread_tokens += n_again;

@@ -42,7 +42,7 @@ class Reader {
   // Logits after tokens [first, end) of the chunk.
   std::vector<float> read(const std::vector<Token>& chunk, std::size_t first) {
     cache_.clear();
-    forward_.run(team_, cache_, chunk);
+    forward_.run(team_, cache_, chunk, Outputs::all);
     std::vector<float> all;
     for (std::size_t t = first; t < chunk.size(); t += forward_.max_logits()) {
       const std::size_t end = std::min(chunk.size(), t + forward_.max_logits());

@@ -50,7 +50,7 @@ class Stream {
     std::vector<float> all;
     while (!tokens.empty()) {
       const std::size_t n = std::min(tokens.size(), static_cast<std::size_t>(size.batch));
-      forward_.run(team_, cache_, tokens.first(n));
+      forward_.run(team_, cache_, tokens.first(n), Outputs::all);
       const float* logits = forward_.logits(team_, 0, n);
       all.insert(all.end(), logits, logits + n * model_.shape().n_vocab);
       cache_.advance(static_cast<std::int64_t>(n));

@@ -165,8 +165,8 @@ typedef enum runnel_fact {
   RUNNEL_ADDS_BOS,     /* 1 when a text is to start with BOS */
   RUNNEL_DECODE_BYTES, /* of weights that generating a token reads: no other rows of the embedding, no idle
                           experts */
-  RUNNEL_PROMPT_MULTIPLY_ADDS /* of the weight matrices with a token of a prompt, the output matrix not
-                                 counted */
+  RUNNEL_PROMPT_MULTIPLY_ADDS /* of the weight matrices with a token of a prompt, not the last one: nothing
+                                 but keys and values of the last layer, no output matrix */
 } runnel_fact;
 
 RUNNEL_API int64_t runnel_model_fact(const runnel_model* model, runnel_fact fact);
