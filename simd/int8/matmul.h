@@ -197,15 +197,11 @@ inline void multiply(float* y, size_t y_stride, const quant::ActivationsI8& x, s
   multiply_panels<Dot, Groups, Dot::tile_panels, Dot::tile_tokens>(y, y_stride, x, n_tok, w, stretch, begin);
 }
 
-// Columns go in stretches and tokens in passes, so that what all panels read stays in a part of the L2 cache
-// beside the panels of a tile, and the weights come from memory once a pass. A few tokens go in one stretch.
-constexpr size_t pass_bytes = 288 * 1024;
-
 // Tokens of a pass: the same for all passes, but for whole chunks.
-inline size_t pass_tokens(size_t n_tok, size_t n_blocks) noexcept {
-  const size_t token_bytes = std::min(std::max(size_t{1}, n_blocks), stretch_blocks) * quant::i8_block;
+inline size_t pass_tokens(const CacheUse& cache_use, size_t n_tok, size_t n_blocks) noexcept {
+  const size_t stretch = std::min(std::max(size_t{1}, n_blocks), cache_use.stretch_blocks);
   const size_t n_chunks = quant::divided_up(n_tok, quant::i8_chunk);
-  const size_t most = pass_bytes / token_bytes / quant::i8_chunk;  // chunks
+  const size_t most = cache_use.pass_bytes / (stretch * quant::i8_block) / quant::i8_chunk;  // chunks
   return even_tile(n_chunks, most) * quant::i8_chunk;
 }
 
@@ -213,7 +209,7 @@ template <class Dot, class Groups>
 inline void multiply_pass(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                           const Weights& w) noexcept {
   const size_t n_blocks = quant::i8_blocks(x.n_cols);
-  const size_t step = is_few<Dot>(n_tok) ? std::max(size_t{1}, n_blocks) : stretch_blocks;
+  const size_t step = is_few<Dot>(n_tok) ? std::max(size_t{1}, n_blocks) : cache_use_of<Dot>().stretch_blocks;
   size_t begin = 0;
   do {  // once where there are no columns: all sums are zero
     const size_t end = std::min(begin + step, n_blocks);
@@ -223,11 +219,11 @@ inline void multiply_pass(float* y, size_t y_stride, const quant::ActivationsI8&
 }
 
 // multiply(Groups(), y, x, n_tok) for each pass.
-template <class Multiply>
+template <class Dot, class Multiply>
 inline void for_each_pass(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                           quant::VariantI8 variant, Multiply multiply) noexcept {
   if (n_tok == 0) return;
-  const size_t most = pass_tokens(n_tok, quant::i8_blocks(x.n_cols));
+  const size_t most = pass_tokens(cache_use_of<Dot>(), n_tok, quant::i8_blocks(x.n_cols));
   for (size_t t = 0; t < n_tok; t += most) {
     const size_t n = std::min(most, n_tok - t);
     if (variant == quant::VariantI8::g32) {
@@ -248,10 +244,10 @@ template <class Dot>
 void matmul_i8(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                const quant::PanelsI8& w, const void* next) noexcept {
   const Weights weights{w, static_cast<const std::int8_t*>(next)};
-  for_each_pass(y, y_stride, x, n_tok, w.shape.variant,
-                [&](auto groups, float* part, const quant::ActivationsI8& tokens, size_t n) {
-                  multiply_pass<Dot, decltype(groups)>(part, y_stride, tokens, n, weights);
-                });
+  for_each_pass<Dot>(y, y_stride, x, n_tok, w.shape.variant,
+                     [&](auto groups, float* part, const quant::ActivationsI8& tokens, size_t n) {
+                       multiply_pass<Dot, decltype(groups)>(part, y_stride, tokens, n, weights);
+                     });
 }
 
 }  // namespace

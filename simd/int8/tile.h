@@ -11,8 +11,13 @@ namespace {
 constexpr size_t block_steps = quant::i8_block / quant::i8_step_cols;
 constexpr size_t block_bytes = block_steps * quant::i8_step_bytes;  // of one panel
 
-// Columns go through a matrix in stretches of at most so many blocks, unless there are few tokens.
-constexpr size_t stretch_blocks = 96;
+// Columns go through a matrix in stretches of at most so many blocks, unless there are few tokens, and tokens
+// in passes of at most so many bytes: what all panels read stays in a part of the L2 cache beside the panels
+// of a tile, and the weights come from memory once a pass.
+struct CacheUse {
+  size_t stretch_blocks = 96;
+  size_t pass_bytes = 288 * 1024;
+};
 
 // Where vector v of a step's weights is in a block of a panel.
 constexpr size_t weights_at(size_t step, size_t v) noexcept {
@@ -51,7 +56,7 @@ struct BlockI8 {
   }
   std::int32_t offset(size_t t) const noexcept { return offsets[t]; }
   I32 start(size_t p, size_t v) const noexcept {
-    return load_i32(starts + p * stretch_blocks * panel_rows + v * lanes);
+    return load_i32(starts + p * CacheUse().stretch_blocks * panel_rows + v * lanes);
   }
 };
 

@@ -9,6 +9,7 @@
 //     static constexpr size_t decode_ahead;              // bytes that it prefetches ahead; 0: it does not
 //     static constexpr Cache streams_few_to;             // none: block() is only called with a BlockI8
 //     static constexpr bool reads_split;                 // of the activations, not their codes
+//     static constexpr CacheUse cache_use;                // may be missing
 //     // Calls take(t, p, v, dots) once for each vector: i8_base + `lanes` dots of token t with the rows from
 //     // v * lanes on of panel p.
 //     // Block: BlockI8, or for a few tokens StreamedBlock.
@@ -35,6 +36,14 @@ template <class Dot>
 concept StartsFromWeights = requires(const std::int8_t* w) {
   Dot::start(w, size_t{0}, WholeBlock());
 };
+
+template <class Dot>
+constexpr CacheUse cache_use_of() noexcept {
+  if constexpr (requires { Dot::cache_use; })
+    return Dot::cache_use;
+  else
+    return {};
+}
 
 template <size_t n_panels, size_t n_tok>
 using Sums = F32[n_tok][n_panels][panel_vecs];
@@ -204,6 +213,9 @@ class Starts {
 };
 template <StartsFromWeights Dot, size_t n_panels>
 class Starts<Dot, n_panels> {
+  static constexpr size_t max_blocks = CacheUse().stretch_blocks;
+  static_assert(cache_use_of<Dot>().stretch_blocks == max_blocks);
+
  public:
   void find(Tile& tile) noexcept {
     const size_t end_whole = tile.end_whole();
@@ -225,7 +237,7 @@ class Starts<Dot, n_panels> {
     }
   }
 
-  alignas(line_bytes) std::int32_t starts_[n_panels][stretch_blocks][panel_rows];
+  alignas(line_bytes) std::int32_t starts_[n_panels][max_blocks][panel_rows];
 };
 
 // The outputs of the tile that comes next, tokens `stride` apart.

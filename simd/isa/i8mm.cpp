@@ -275,10 +275,10 @@ inline void multiply_zipped(float* y, size_t y_stride, const quant::ActivationsI
 void matmul_i8_smmla(float* y, size_t y_stride, const quant::ActivationsI8& x, size_t n_tok,
                      const quant::PanelsI8& w, const void* next) noexcept {
   if (n_tok < least_tokens) return matmul_i8<DotSdot>(y, y_stride, x, n_tok, w, next);
-  for_each_pass(y, y_stride, x, n_tok, w.shape.variant,
-                [&](auto groups, float* part, const quant::ActivationsI8& tokens, size_t n) {
-                  multiply_zipped<decltype(groups)>(part, y_stride, tokens, n, w);
-                });
+  for_each_pass<DotSdot>(y, y_stride, x, n_tok, w.shape.variant,
+                         [&](auto groups, float* part, const quant::ActivationsI8& tokens, size_t n) {
+                           multiply_zipped<decltype(groups)>(part, y_stride, tokens, n, w);
+                         });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace {
 
 struct Dot : DotVnni<2, 6> {
   static constexpr Cache streams_few_to = Cache::l2;
+  static constexpr CacheUse cache_use = {.stretch_blocks = 192, .pass_bytes = 576 * 1024};  // of 1 MB
 };
 
 }  // namespace

@@ -345,6 +345,7 @@ void check_matmul_i8(const Kernels& kernels, Report& report) {
     check_case(kernels, {variant, 3, 2100, 300}, Codes::all, random, report);  // tokens in passes
     for (const std::size_t n_tok : Sizes{97, 98})  // the last of which has one or two
       check_case(kernels, {variant, 70, 3200, n_tok}, Codes::all, random, report);
+    check_case(kernels, {variant, 35, 6148, 97}, Codes::all, random, report);  // as long as any has them
     for (const std::size_t n_rows :
          Sizes{65, 147})  // a token alone, with one and with more panels to a place
       check_case(kernels, {variant, n_rows, 1100, 1}, Codes::all, random, report);
