@@ -32,15 +32,15 @@ constexpr std::size_t piece_outputs = 4 * simd::panel_rows;
 
 enum class Product { packed, few_tokens, floats, int16, q8_0 };
 
-// From how many tokens on weights of a type are laid out, of F32, F16 or BF16.
-std::size_t min_tokens_of(const simd::Kernels& k, const quant::TypeInfo& type) {
-  return k.most_few(type.block_bytes) + 1;
+// From how many tokens on weights of F32, F16 or BF16 are laid out, of so many bytes each.
+std::size_t laid_out_from(const simd::Kernels& k, std::size_t weight_bytes) {
+  return k.most_few(weight_bytes) + 1;
 }
 
 Product product_of(const simd::Kernels& k, const Linear& w, std::size_t n_tok) {
   if (w.packed.codes) return Product::packed;
   if (w.type->type == TensorType::q8_0) return n_tok < min_tokens_q8_0 ? Product::few_tokens : Product::q8_0;
-  if (n_tok < min_tokens_of(k, *w.type)) return Product::few_tokens;
+  if (n_tok < laid_out_from(k, w.type->block_bytes)) return Product::few_tokens;
   return w.type->type != TensorType::f32 && k.prefers_i16() ? Product::int16 : Product::floats;
 }
 
@@ -166,18 +166,14 @@ std::size_t WeightKinds::bf16_from(const simd::Kernels& kernels) const {
 }
 
 std::size_t WeightKinds::int16_from(const simd::Kernels& kernels) const {
-  return has_int16(*this, kernels) ? kernels.most_few(2) + 1 : std::numeric_limits<std::size_t>::max();
+  return has_int16(*this, kernels) ? laid_out_from(kernels, 2) : std::numeric_limits<std::size_t>::max();
 }
 
 std::size_t WeightKinds::least_alike(const simd::Kernels& kernels, std::size_t n_tok) const {
   std::size_t least = std::min(n_tok, std::size_t{2});  // what is done to one token is every thread's own
-  const auto consider = [&](bool has_kind, std::size_t from) {
-    if (has_kind && from <= n_tok) least = std::max(least, from);
-  };
-  consider(packed || q8_0, int8_from());
-  consider(packed || q8_0, bf16_from(kernels));
-  consider(halves, kernels.most_few(2) + 1);
-  consider(f32, kernels.most_few(4) + 1);
+  for (const std::size_t from : {int8_from(), bf16_from(kernels), halves ? laid_out_from(kernels, 2) : 0,
+                                 f32 ? laid_out_from(kernels, 4) : 0})
+    if (from <= n_tok) least = std::max(least, from);
   return least;
 }
 

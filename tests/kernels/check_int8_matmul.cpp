@@ -167,17 +167,25 @@ float expected(const Operands& o, std::size_t t, std::size_t r, const std::vecto
   return y;
 }
 
-// What a group of blocks may be off by because its sums begin at bases: half of the last place of what they
-// are at first and after each of four additions, by 4, 3, 2, 1 and 0 bases.
+// What groups of blocks may be off by because their sums begin at bases: half of the last place of the first
+// two, three and four of a group's bases, as they are added up, and of the last three, two and one of them,
+// which are left in its sum when a block has been added.
 double off_by_bases(const Operands& o, std::size_t t, std::size_t r, std::size_t n_blocks) {
   if (o.w.shape.variant == VariantI8::g32) return 0.0;
   double off = 0.0;
   for (std::size_t begin = 0; begin < n_blocks; begin += 4) {
-    double bases = 0.0;
-    for (std::size_t b = std::min(begin + 4, n_blocks); b-- > begin;) {
-      bases += static_cast<double>(base) * static_cast<double>(o.x_scale(t, b));
-      off += 2.0 * bases * 0x1p-24 * std::fabs(static_cast<double>(o.scale(r, b * 32)));
+    const std::size_t end = std::min(begin + 4, n_blocks);
+    const auto base_of = [&](std::size_t b) {
+      return static_cast<double>(base) * static_cast<double>(o.x_scale(t, b));
+    };
+    double all = 0.0, added_up = 0.0, places = 0.0;
+    for (std::size_t b = begin; b < end; ++b) all += base_of(b);
+    for (std::size_t b = begin; b < end; ++b) {
+      added_up += base_of(b);
+      if (b > begin) places += added_up;
+      places += all - added_up;
     }
+    off += places * 0x1p-24 * std::fabs(static_cast<double>(o.scale(r, begin * 32)));
   }
   return off;
 }

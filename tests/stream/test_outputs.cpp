@@ -56,7 +56,7 @@ double worst_difference(const Model& model, const simd::Kernels& kernels, std::s
   const auto tokens = random_tokens(420, model.shape().n_vocab);
   double worst = 0;
   std::size_t at = 0;
-  for (const std::size_t n : {128, 70, 1, 60, 2, 33, 126}) {
+  for (const std::size_t n : {128U, 70U, 1U, 60U, 2U, 33U, 126U}) {
     const std::span<const Token> batch = std::span(tokens).subspan(at, n);
     const std::vector<float> expected = all.read(batch), logits = last.read(batch);
     worst = std::max(worst, nmse(logits.data(), expected.data(), logits.size()));
@@ -95,7 +95,7 @@ TEST_P(Types, leave_the_same_numbers) {
     const simd::Kernels kernels = simd::select(built.name, simd::cpu_features(), &row);
     if (!row) continue;  // not on this machine
     const double most = kernels.least_bf16() <= static_cast<std::size_t>(size.batch) ? 1e-6 : 0;
-    for (const std::size_t n_threads : {1, 2})
+    for (const std::size_t n_threads : {1U, 2U})
       EXPECT_LE(worst_difference(*model, kernels, n_threads), most) << built.name;
   }
 }
