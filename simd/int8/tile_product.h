@@ -9,7 +9,7 @@
 //     static constexpr size_t decode_ahead;              // bytes that it prefetches ahead; 0: it does not
 //     static constexpr Cache streams_few_to;             // none: block() is only called with a BlockI8
 //     static constexpr bool reads_split;                 // of the activations, not their codes
-//     static constexpr CacheUse cache_use;                // may be missing
+//     static constexpr CacheUse cache_use;               // may be missing
 //     // Calls take(t, p, v, dots) once for each vector: i8_base + `lanes` dots of token t with the rows from
 //     // v * lanes on of panel p.
 //     // Block: BlockI8, or for a few tokens StreamedBlock.

@@ -6,15 +6,10 @@
 
 #include "quant/float16.h"
 #include "tests/support/model_weights.h"
+#include "tests/support/require.h"
 
 namespace runnel::test {
 namespace {
-
-template <class T>
-T require(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(*result);
-}
 
 double log_sum(const float* logits, std::size_t n) {
   const double max = static_cast<double>(*std::max_element(logits, logits + n));
@@ -195,8 +190,7 @@ void write_with_outliers(const std::string& in, const std::string& out, float s,
 }
 
 void pack(const std::string& in, const std::string& out, const std::string& calibration) {
-  const Result<void> result = quantize(in, out, {"i8", calibration, {}}, {});
-  if (!result) throw std::runtime_error(result.error().message);
+  require(quantize(in, out, {"i8", calibration, {}}, {}));
 }
 
 }  // namespace runnel::test

@@ -2,7 +2,6 @@
 #pragma once
 #include <memory>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "quant/tensor_type.h"
 #include "tests/support/folder.h"
 #include "tests/support/paths.h"
+#include "tests/support/require.h"
 
 namespace runnel::test {
 
@@ -28,14 +28,8 @@ constexpr SynthShape tiny(const char* architecture, std::uint32_t n_head_kv) {
           .n_ctx_train = 64};
 }
 
-inline void require(const Result<void>& done) {
-  if (!done) throw std::runtime_error(done.error().message);
-}
-
 inline std::shared_ptr<const Model> open_file(const std::string& path) {
-  auto model = Model::open(path, {});
-  if (!model) throw std::runtime_error(model.error().message);
-  return *model;
+  return require(Model::open(path, {}));
 }
 
 // The bundled model in F32. Its own F16 weights are multiplied in rounded activations by some kernels
@@ -55,9 +49,7 @@ inline std::shared_ptr<const Model> golden(const std::string& name) {
 }
 
 inline std::shared_ptr<const Model> synthetic(const SynthShape& shape) {
-  auto model = make_synthetic({shape, &quant::type_info(quant::TensorType::f32), 1, {}}, {});
-  if (!model) throw std::runtime_error(model.error().message);
-  return *model;
+  return require(make_synthetic({shape, &quant::type_info(quant::TensorType::f32), 1, {}}, {}));
 }
 
 inline std::vector<Token> random_tokens(std::size_t n, std::size_t n_vocab) {

@@ -24,8 +24,7 @@ struct Case {
 double worst_error(const std::shared_ptr<const Model>& model, Settings settings,
                    std::span<const Token> tokens, const std::vector<std::size_t>& pieces) {
   settings.cache = CacheType::f32;
-  auto session = Session::open(model, settings);
-  if (!session) throw std::runtime_error(session.error().message);
+  const auto session = require(Session::open(model, settings));
   struct Check {
     SlowDecoder slow;
     std::span<const Token> tokens;
@@ -42,8 +41,7 @@ double worst_error(const std::shared_ptr<const Model>& model, Settings settings,
   };
   for (std::size_t at = 0, i = 0; at < tokens.size(); ++i) {
     const std::size_t n = std::min(pieces[i % pieces.size()], tokens.size() - at);
-    if (auto fed = (*session)->feed(tokens.subspan(at, n), compare, &check); !fed)
-      throw std::runtime_error(fed.error().message);
+    require(session->feed(tokens.subspan(at, n), compare, &check));
     at += n;
   }
   return check.worst;

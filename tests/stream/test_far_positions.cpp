@@ -43,7 +43,7 @@ class Stream {
         kernels_(simd::select(nullptr, simd::cpu_features(), &row_)),
         team_(2),
         cache_(model, size, CacheType::f32),
-        forward_(model, kernels_, rope(model), size, 2) {}
+        forward_(model, kernels_, require(model.rope(size.n_prefix + size.window)), size, 2) {}
 
   // Logits [n, n_vocab] after each token.
   std::vector<float> read(std::span<const Token> tokens) {
@@ -68,12 +68,6 @@ class Stream {
   std::int64_t position() const { return cache_.position(); }
 
  private:
-  static Rope rope(const Model& model) {
-    auto rope = model.rope(static_cast<std::size_t>(size.n_prefix + size.window));
-    if (!rope) throw std::runtime_error(rope.error().message);
-    return *rope;
-  }
-
   const Model& model_;
   const simd::IsaRow* row_ = nullptr;
   simd::Kernels kernels_;

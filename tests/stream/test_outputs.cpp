@@ -26,7 +26,7 @@ class Reader {
         n_vocab_(model.shape().n_vocab),
         team_(n_threads),
         cache_(model, size, CacheType::f32),
-        forward_(model, kernels, rope(model), size, n_threads) {}
+        forward_(model, kernels, require(model.rope(size.n_prefix + size.window)), size, n_threads) {}
 
   // Logits after the last token.
   std::vector<float> read(std::span<const Token> tokens) {
@@ -37,12 +37,6 @@ class Reader {
   }
 
  private:
-  static Rope rope(const Model& model) {
-    auto rope = model.rope(static_cast<std::size_t>(size.n_prefix + size.window));
-    if (!rope) throw std::runtime_error(rope.error().message);
-    return *rope;
-  }
-
   Outputs outputs_;
   std::size_t n_vocab_;
   Team team_;

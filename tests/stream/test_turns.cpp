@@ -68,9 +68,7 @@ std::unique_ptr<Session> open_session(const std::shared_ptr<const Model>& model,
   settings.batch = batch;
   settings.threads = 2;
   settings.evict = evict;
-  auto session = Session::open(model, settings);
-  if (!session) throw std::runtime_error(session.error().message);
-  return std::move(*session);
+  return require(Session::open(model, settings));
 }
 
 // A session and the reference side by side. Both are given a stream of exchanges.

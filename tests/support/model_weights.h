@@ -2,7 +2,6 @@
 #pragma once
 #include <functional>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "lib/io/gguf_writer.h"
 #include "lib/io/packed_file.h"
 #include "quant/tensor_type.h"
+#include "tests/support/require.h"
 
 namespace runnel::test {
 
@@ -27,14 +27,13 @@ class ModelWeights {
  public:
   // A file of any type. Of a packed one the shapes are those of `original`.
   static ModelWeights read(const std::string& path, const ModelWeights* original = nullptr) {
-    auto file = GgufFile::open(path);
-    if (!file) throw std::runtime_error(file.error().message);
+    const auto file = require(GgufFile::open(path));
     ModelWeights result;
-    for (const GgufTensor& t : file->tensors()) {
+    for (const GgufTensor& t : file.tensors()) {
       const std::string name(t.name);
-      if (has_packed(*file, name))
-        result.tensors[name] = unpack(*file, name, original->tensors.at(name));
-      else if (!has_packed(*file, name.substr(0, name.rfind("_scales"))))
+      if (has_packed(file, name))
+        result.tensors[name] = unpack(file, name, original->tensors.at(name));
+      else if (!has_packed(file, name.substr(0, name.rfind("_scales"))))
         result.tensors[name] = decode(t);
       result.order.push_back(name);
     }
@@ -43,25 +42,22 @@ class ModelWeights {
 
   // With the metadata of the file `like`.
   void write(const std::string& path, const std::string& like) const {
-    auto file = GgufFile::open(like);
-    auto writer = GgufWriter::create(path, {like});
-    const auto require = [](Result<void> result) {
-      if (!result) throw std::runtime_error(result.error().message);
-    };
-    for (const auto& [key, value] : file->metadata())
-      if (key.substr(0, 7) != "runnel.") require(writer->add(key, value));
+    const auto file = require(GgufFile::open(like));
+    auto writer = require(GgufWriter::create(path, {like}));
+    for (const auto& [key, value] : file.metadata())
+      if (key.substr(0, 7) != "runnel.") require(writer.add(key, value));
     const auto each = [&](const std::function<void(const std::string&, const WeightTensor&)>& use) {
       for (const std::string& name : order)
         if (const auto found = tensors.find(name); found != tensors.end()) use(name, found->second);
     };
     each([&](const std::string& name, const WeightTensor& t) {
-      require(writer->add_tensor(name, quant::type_info(quant::TensorType::f32),
-                                 std::span(t.dims).first(t.rank)));
+      require(
+          writer.add_tensor(name, quant::type_info(quant::TensorType::f32), std::span(t.dims).first(t.rank)));
     });
     each([&](const std::string&, const WeightTensor& t) {
-      require(writer->write(std::as_bytes(std::span(t.values))));
+      require(writer.write(std::as_bytes(std::span(t.values))));
     });
-    require(writer->finish());
+    require(writer.finish());
   }
 
   WeightTensor* find(const std::string& name) {
@@ -83,10 +79,9 @@ class ModelWeights {
   static WeightTensor unpack(const GgufFile& file, const std::string& name, const WeightTensor& original) {
     WeightTensor result = original;
     const std::size_t n_matrix = original.rank > 2 ? original.dims[2] : 0;
-    const auto stack = find_packed(file, name, original.dims[1], original.dims[0], n_matrix);
-    if (!stack) throw std::runtime_error(stack.error().message);
+    const auto stack = require(find_packed(file, name, original.dims[1], original.dims[0], n_matrix));
     for (std::size_t r = 0; r < result.n_rows(); ++r)
-      quant::decode_row_i8(result.row(r), stack->matrix(r / original.dims[1]), r % original.dims[1]);
+      quant::decode_row_i8(result.row(r), stack.matrix(r / original.dims[1]), r % original.dims[1]);
     return result;
   }
 };

@@ -12,6 +12,7 @@
 #include "tests/support/model_weights.h"
 #include "tests/support/numbers.h"
 #include "tests/support/paths.h"
+#include "tests/support/require.h"
 #include "tests/support/test_names.h"
 
 namespace runnel::test {
@@ -19,15 +20,13 @@ namespace {
 
 // All logits after some tokens, with weights and cache in f32.
 std::vector<float> logits_of(const std::string& path) {
-  auto model = Model::open(path, {});
-  if (!model) throw std::runtime_error(model.error().message);
+  const auto model = require(Model::open(path, {}));
   Settings settings;
   settings.threads = 1;
   settings.cache = CacheType::f32;
-  auto session = Session::open(*model, settings);
-  if (!session) throw std::runtime_error(session.error().message);
+  const auto session = require(Session::open(model, settings));
   std::vector<Token> tokens(24);
-  const auto n_vocab = static_cast<Token>((*model)->shape().n_vocab);
+  const auto n_vocab = static_cast<Token>(model->shape().n_vocab);
   for (Token t = 0; t < 24; ++t) tokens[static_cast<std::size_t>(t)] = (7 * t + 3) % n_vocab;
   struct Sink {
     std::vector<float> logits;
@@ -38,7 +37,7 @@ std::vector<float> logits_of(const std::string& path) {
     to->logits.insert(to->logits.end(), logits, logits + to->n_vocab);
     return 0;
   };
-  if (!(*session)->feed(tokens, keep, &sink)) throw std::runtime_error("feed");
+  require(session->feed(tokens, keep, &sink));
   return sink.logits;
 }
 
@@ -105,8 +104,7 @@ class QuantizeFamily : public testing::Test {
   std::vector<float> packed_logits(const std::string& in) {
     Settings settings;
     settings.threads = 2;
-    const Result<void> result = quantize(in, path("packed"), {"i8", {}, {}}, settings);
-    if (!result) throw std::runtime_error(result.error().message);
+    require(quantize(in, path("packed"), {"i8", {}, {}}, settings));
     const ModelWeights original = ModelWeights::read(in);
     ModelWeights::read(path("packed"), &original).write(path("unpacked"), in);
     return logits_of(path("unpacked"));

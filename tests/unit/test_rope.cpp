@@ -4,12 +4,12 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/rope_loader.h"
+#include "tests/support/require.h"
 #include "tests/unit/gguf_builder.h"
 
 namespace runnel::test {
@@ -42,9 +42,7 @@ struct Rotation {
   double magnitude = 0;
 };
 Rotation rotation(const Add& add, std::size_t n_ctx = 2048) {
-  const auto params = load(add, n_ctx);
-  if (!params) throw std::runtime_error(params.error().message);
-  const Rope rope(*params);
+  const Rope rope(require(load(add, n_ctx)));
   std::vector<float> cos(rope.n_pairs()), sin(rope.n_pairs());
   rope.angles(1, cos.data(), sin.data());
   Rotation found{{}, std::hypot(cos[0], sin[0])};

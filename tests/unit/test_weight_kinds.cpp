@@ -12,25 +12,24 @@ using quant::TensorType;
 
 // Random weights in Q8_0, but the embedding in F16; without an output matrix it is that, too.
 std::shared_ptr<const Model> with_embedding_in_f16(bool has_output, const Folder& folder) {
-  const auto source = make_synthetic({tiny("llama", 2), &quant::type_info(TensorType::q8_0), 1, {}}, {});
-  if (!source) throw std::runtime_error(source.error().message);
-  const GgufFile& file = (*source)->file();
+  const auto source =
+      require(make_synthetic({tiny("llama", 2), &quant::type_info(TensorType::q8_0), 1, {}}, {}));
+  const GgufFile& file = source->file();
   const quant::TypeInfo& f16 = quant::type_info(TensorType::f16);
   const auto is_embedding = [](const GgufTensor& t) { return t.name == "token_embd.weight"; };
   const auto is_left_out = [&](const GgufTensor& t) { return t.name == "output.weight" && !has_output; };
   const std::string path = folder.file(has_output ? "untied" : "tied");
-  auto writer = GgufWriter::create(path, {});
-  if (!writer) throw std::runtime_error(writer.error().message);
-  for (const auto& [key, value] : file.metadata()) require(writer->add(key, value));
+  auto writer = require(GgufWriter::create(path, {}));
+  for (const auto& [key, value] : file.metadata()) require(writer.add(key, value));
   for (const GgufTensor& t : file.tensors())
     if (!is_left_out(t))
-      require(writer->add_tensor(t.name, is_embedding(t) ? f16 : *t.type, std::span(t.dims).first(t.rank)));
+      require(writer.add_tensor(t.name, is_embedding(t) ? f16 : *t.type, std::span(t.dims).first(t.rank)));
   for (const GgufTensor& t : file.tensors()) {
     if (is_left_out(t)) continue;
     const std::vector<std::byte> embedding(t.n_elements() * sizeof(std::uint16_t));  // zeros
-    require(writer->write(is_embedding(t) ? std::span(embedding) : std::span(t.data, t.n_bytes)));
+    require(writer.write(is_embedding(t) ? std::span(embedding) : std::span(t.data, t.n_bytes)));
   }
-  require(writer->finish());
+  require(writer.finish());
   return open_file(path);
 }
 
