@@ -12,8 +12,11 @@ namespace {
 
 template <size_t panels, size_t tokens>
 struct DotRaised : DotVnni<panels, tokens> {
-  template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
-  static void block(const Block& block, Steps n_steps, Take take) noexcept {
+  static constexpr CacheUse cache_use = {.pass_bytes = 576 * 1024};  // of 2 MB, of 1 MB or more before 2023
+
+  // after(step) once the products of a step are under way.
+  template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take, class After>
+  static void block_and(const Block& block, Steps n_steps, Take take, After after) noexcept {
     Bytes sums[n_tok][n_panels][panel_vecs];
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) {
@@ -34,6 +37,7 @@ struct DotRaised : DotVnni<panels, tokens> {
             sums[t][p][v] = add_dots(sums[t][p][v], x, load_i32(block.weights(p, step, v)));
         }
       }
+      after(step);
     });
     RUNNEL_UNROLL
     for (size_t t = 0; t < n_tok; ++t) {
@@ -43,6 +47,61 @@ struct DotRaised : DotVnni<panels, tokens> {
         for (size_t v = 0; v < panel_vecs; ++v) take(t, p, v, on_base(sums[t][p][v]));
       }
     }
+  }
+  template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take>
+  static void block(const Block& block, Steps n_steps, Take take) noexcept {
+    block_and<n_panels, n_tok>(block, n_steps, take, [](size_t) {});
+  }
+
+  // Each step of a group's first block ends the group before for one token: the outputs are in memory, and as
+  // many stores at once as all of them take would fill the core's queue and keep the products that follow out
+  // (tests/bench/experiments.md).
+  template <class Groups, size_t n_panels, size_t n_tok>
+  requires(std::is_same_v<Groups, WideGroups>&& n_tok == tokens) static size_t
+      add_groups(Sums<n_panels, n_tok>& y, const Tile& tile, const NextOutputs& next) noexcept {
+    static_assert(n_tok == block_steps);
+    constexpr size_t n_blocks = Groups::blocks;
+    const size_t begin = tile.stretch.begin;
+    const size_t end = begin + (tile.end_whole() - begin) / n_blocks * n_blocks;
+    if (begin == end) return begin;
+    Sums<n_panels, n_tok> part;
+    const auto add = [&](size_t b, auto after) {
+      const auto take = [&](size_t t, size_t p, size_t v, F32 dots) {
+        part[t][p][v] = fmadd(dots, tile.x_scale(t, b), part[t][p][v]);
+      };
+      block_and<n_panels, n_tok>(tile.template block_for<DotRaised>(b), WholeBlock(), take, after);
+    };
+    const auto end_group = [&](size_t t, size_t group) {
+      RUNNEL_UNROLL
+      for (size_t p = 0; p < n_panels; ++p) {
+        RUNNEL_UNROLL
+        for (size_t v = 0; v < panel_vecs; ++v)
+          y[t][p][v] = fmadd(part[t][p][v], tile.template w_scale<Groups>(p, v, group), y[t][p][v]);
+      }
+    };
+    RUNNEL_UNROLL
+    for (size_t t = 0; t < n_tok; ++t) next.template fetch<n_panels>(t);
+    fill<n_panels, n_tok>(part, [&](size_t t) { return tile.x_group_base(t, begin); });
+    fetch_panels_ahead<n_panels, n_tok>(tile, begin);
+    add(begin, [](size_t) {});
+    for (size_t b = begin;;) {
+      for (size_t i = 1; i < n_blocks; ++i) add(b + i, [](size_t) {});
+      b += n_blocks;
+      if (b == end) break;
+      fetch_panels_ahead<n_panels, n_tok>(tile, b);
+      add(b, [&](size_t t) {
+        end_group(t, b / n_blocks - 1);
+        RUNNEL_UNROLL
+        for (size_t p = 0; p < n_panels; ++p) {
+          RUNNEL_UNROLL
+          for (size_t v = 0; v < panel_vecs; ++v) part[t][p][v] = tile.x_group_base(t, b);
+        }
+        end_of_step();
+      });
+    }
+    RUNNEL_UNROLL
+    for (size_t t = 0; t < n_tok; ++t) end_group(t, end / n_blocks - 1);
+    return end;
   }
 
   template <class Steps>
