@@ -79,16 +79,14 @@ struct DotRaised : DotVnni<panels, tokens> {
           y[t][p][v] = fmadd(part[t][p][v], tile.template w_scale<Groups>(p, v, group), y[t][p][v]);
       }
     };
-    RUNNEL_UNROLL
-    for (size_t t = 0; t < n_tok; ++t) next.template fetch<n_panels>(t);
     fill<n_panels, n_tok>(part, [&](size_t t) { return tile.x_group_base(t, begin); });
-    fetch_panels_ahead<n_panels, n_tok>(tile, begin);
+    fetch_ahead<n_panels, n_tok>(tile, next, begin);
     add(begin, [](size_t) {});
     for (size_t b = begin;;) {
       for (size_t i = 1; i < n_blocks; ++i) add(b + i, [](size_t) {});
       b += n_blocks;
       if (b == end) break;
-      fetch_panels_ahead<n_panels, n_tok>(tile, b);
+      fetch_ahead<n_panels, n_tok>(tile, next, b);
       add(b, [&](size_t t) {
         end_group(t, b / n_blocks - 1);
         RUNNEL_UNROLL

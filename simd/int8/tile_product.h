@@ -76,6 +76,7 @@ struct Stretch {
   size_t begin, end;
 };
 constexpr size_t fetch_blocks = 4;  // after so many, some of the next panels are fetched
+constexpr size_t fetch_tokens = 2;  // and the outputs of so many tokens of the next tile
 inline size_t n_fetches(const Stretch& stretch) noexcept {
   return quant::divided_up(stretch.end - stretch.begin, fetch_blocks);
 }
@@ -130,10 +131,9 @@ struct Tile {
   }
 };
 
-// Some of what comes next from memory into the L2 cache. Many lines at once would wait for each other, and
-// the products for them.
+// Some of the panels that come next from memory into the L2 cache.
 template <size_t n_panels, size_t n_tok>
-inline void fetch_panels_ahead(const Tile& tile, size_t b) noexcept {
+[[gnu::always_inline]] inline void fetch_panels_ahead(const Tile& tile, size_t b) noexcept {
   if constexpr (n_tok > 1) {
     const std::int8_t* at =
         tile.ahead + (b - tile.stretch.begin) / fetch_blocks * tile.ahead_lines * line_bytes;
@@ -142,6 +142,31 @@ inline void fetch_panels_ahead(const Tile& tile, size_t b) noexcept {
       for (size_t p = 0; p < n_panels; ++p) prefetch_l2(at + p * tile.codes_stride);
     }
   }
+}
+
+// The outputs of the tile that comes next, tokens `stride` apart.
+struct NextOutputs {
+  const float* y;
+  size_t stride;
+  size_t panel_stride;
+
+  template <size_t n_panels>
+  void fetch(size_t t) const noexcept {
+    RUNNEL_UNROLL
+    for (size_t p = 0; p < n_panels; ++p) prefetch_to_write(y + t * stride + p * panel_stride);
+  }
+};
+
+// What comes next, a little with each few blocks: many lines at once would wait for each other, and the
+// products for them.
+template <size_t n_panels, size_t n_tok>
+[[gnu::always_inline]] inline void fetch_ahead(const Tile& tile, const NextOutputs& next, size_t b) noexcept {
+  fetch_panels_ahead<n_panels, n_tok>(tile, b);
+  constexpr size_t n = std::min(fetch_tokens, n_tok);
+  const size_t begin = (b - tile.stretch.begin) / fetch_blocks * n;
+  if (begin >= n_tok) return;
+  RUNNEL_UNROLL
+  for (size_t t = 0; t < n; ++t) next.fetch<n_panels>(begin + t);
 }
 
 // A single token waits for the memory alone.
@@ -163,12 +188,13 @@ inline void multiply_block(const Tile& tile, size_t b, Steps n_steps, Take take)
 
 // The sums of a tile over all blocks from `first` on, but for the carried entries.
 template <class Dot, size_t n_panels, size_t n_tok>
-inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, size_t first) noexcept {
+inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, const NextOutputs& next,
+                       size_t first) noexcept {
   const size_t end_whole = tile.end_whole();
   for (size_t begin = first; begin < tile.stretch.end; begin += WideGroups::blocks) {
     Sums<n_panels, n_tok> part;
     fill<n_panels, n_tok>(part, [&](size_t t) { return tile.x_group_base(t, begin); });
-    fetch_panels_ahead<n_panels, n_tok>(tile, begin);
+    fetch_ahead<n_panels, n_tok>(tile, next, begin);
     const auto add = [&](size_t b, auto n_steps) {
       multiply_block<Dot, n_panels, n_tok>(tile, b, n_steps, [&](size_t t, size_t p, size_t v, F32 dots) {
         part[t][p][v] = fmadd(dots, tile.x_scale(t, b), part[t][p][v]);
@@ -189,7 +215,8 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, s
   }
 }
 template <class Dot, size_t n_panels, size_t n_tok>
-inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile, size_t first) noexcept {
+inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile, const NextOutputs& next,
+                       size_t first) noexcept {
   const auto add = [&](size_t b, auto n_steps) {
     multiply_block<Dot, n_panels, n_tok>(tile, b, n_steps, [&](size_t t, size_t p, size_t v, F32 dots) {
       const F32 in_floats = scaled(dots, tile.x_scale(t, b), tile.x_base(t, b));
@@ -198,7 +225,7 @@ inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile,
   };
   const size_t end_whole = tile.end_whole();
   for (size_t begin = first; begin < end_whole; begin += fetch_blocks) {
-    fetch_panels_ahead<n_panels, n_tok>(tile, begin);
+    fetch_ahead<n_panels, n_tok>(tile, next, begin);
     for (size_t b = begin; b < std::min(begin + fetch_blocks, end_whole); ++b) add(b, WholeBlock());
   }
   if (end_whole < tile.stretch.end) add(end_whole, tile.last_steps());
@@ -240,29 +267,13 @@ class Starts<Dot, n_panels> {
   alignas(line_bytes) std::int32_t starts_[n_panels][max_blocks][panel_rows];
 };
 
-// The outputs of the tile that comes next, tokens `stride` apart.
-struct NextOutputs {
-  const float* y;
-  size_t stride;
-  size_t panel_stride;
-
-  template <size_t n_panels>
-  void fetch(size_t t) const noexcept {
-    RUNNEL_UNROLL
-    for (size_t p = 0; p < n_panels; ++p) prefetch_to_write(y + t * stride + p * panel_stride);
-  }
-};
-
 template <class Dot, class Groups, size_t n_panels, size_t n_tok>
 inline void add_all_blocks(Sums<n_panels, n_tok>& y, const Tile& tile, const NextOutputs& next) noexcept {
   size_t first = tile.stretch.begin;
   if constexpr (requires { Dot::template add_groups<Groups, n_panels, n_tok>(y, tile, next); }) {
     first = Dot::template add_groups<Groups, n_panels, n_tok>(y, tile, next);
-  } else {
-    RUNNEL_UNROLL
-    for (size_t t = 0; t < n_tok; ++t) next.fetch<n_panels>(t);
   }
-  add_blocks<Dot, n_panels, n_tok>(Groups(), y, tile, first);
+  add_blocks<Dot, n_panels, n_tok>(Groups(), y, tile, next, first);
 }
 
 // The numbers of one token, each panel's after those of the one before.
