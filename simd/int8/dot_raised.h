@@ -4,6 +4,8 @@
 // block's weights, which is added up once for all tokens. block() is DotVnni's but for that: one piece of
 // code for both is slower (tests/bench/experiments.md).
 #pragma once
+#include <type_traits>
+
 #include "simd/int8/dot_vnni.h"
 #include "simd/int8/tile_product.h"
 
@@ -12,7 +14,7 @@ namespace {
 
 template <size_t panels, size_t tokens>
 struct DotRaised : DotVnni<panels, tokens> {
-  static constexpr CacheUse cache_use = {.pass_bytes = 576 * 1024};  // of 2 MB, of 1 MB or more before 2023
+  static constexpr CacheUse cache_use = {.pass_bytes = 576 * 1024};  // of 1 MB and more, 2 MB since 2023
 
   // after(step) once the products of a step are under way.
   template <size_t n_panels, size_t n_tok, class Block, class Steps, class Take, class After>

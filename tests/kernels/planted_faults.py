@@ -49,6 +49,13 @@ FAULTS = [
     ("avx512intel", "simd/int8/dot_raised.h", "block.start(p, v)", "block.start(0, v)", "matmul_i8"),  # of another panel
     ("avx512intel", "simd/int8/tile_product.h", "starts + (b - stretch.begin) * panel_rows", "starts", "matmul_i8"),
     ("avx512intel", "simd/int8/tile_product.h", "find_block(tile, end_whole, tile.last_steps());", ";", "matmul_i8"),
+    ("avx512intel", "simd/int8/dot_raised.h", "end_group(t, b / n_blocks - 1)", "end_group(t, b / n_blocks)",
+     "matmul_i8"),  # by the scale of the group that begins
+    ("avx512intel", "simd/int8/dot_raised.h", "part[t][p][v] = tile.x_group_base(t, b);", ";", "matmul_i8"),
+    ("avx512intel", "simd/int8/dot_raised.h", "end_group(t, end / n_blocks - 1)", "end_group(t, begin / n_blocks)",
+     "matmul_i8"),
+    ("avx512intel", "simd/int8/dot_raised.h", "return end;", "return begin + n_blocks;",
+     "matmul_i8"),  # the rest begins too early
     ("avx512intel", "simd/isa/avx512intel.cpp", "if (x.raised)", "if (n_tok >= least_raised())", "least_raised_i8"),
     ("avx2 avx512 neon", "simd/int8/quantize.h", "quant::i8_block, out.zero(), quant::i8_block", "quant::i8_block, 0, quant::i8_block",
      "quantize_i8"),
