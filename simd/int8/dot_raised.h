@@ -91,11 +91,7 @@ struct DotRaised : DotVnni<panels, tokens> {
       fetch_ahead<n_panels, n_tok>(tile, next, b);
       add(b, [&](size_t t) {
         end_group(t, b / n_blocks - 1);
-        RUNNEL_UNROLL
-        for (size_t p = 0; p < n_panels; ++p) {
-          RUNNEL_UNROLL
-          for (size_t v = 0; v < panel_vecs; ++v) part[t][p][v] = tile.x_group_base(t, b);
-        }
+        fill_token<n_panels>(part[t], tile.x_group_base(t, b));
         end_of_step();
       });
     }

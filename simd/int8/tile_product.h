@@ -48,17 +48,19 @@ constexpr CacheUse cache_use_of() noexcept {
 template <size_t n_panels, size_t n_tok>
 using Sums = F32[n_tok][n_panels][panel_vecs];
 
-// All of a token = of_token(t). Value by value: `= {}` becomes a loop over memory.
+// All of a token. Value by value: `= {}` becomes a loop over memory.
+template <size_t n_panels>
+inline void fill_token(F32 (&sums)[n_panels][panel_vecs], F32 value) noexcept {
+  RUNNEL_UNROLL
+  for (size_t p = 0; p < n_panels; ++p) {
+    RUNNEL_UNROLL
+    for (size_t v = 0; v < panel_vecs; ++v) sums[p][v] = value;
+  }
+}
 template <size_t n_panels, size_t n_tok, class OfToken>
 inline void fill(Sums<n_panels, n_tok>& sums, OfToken of_token) noexcept {
   RUNNEL_UNROLL
-  for (size_t t = 0; t < n_tok; ++t) {
-    RUNNEL_UNROLL
-    for (size_t p = 0; p < n_panels; ++p) {
-      RUNNEL_UNROLL
-      for (size_t v = 0; v < panel_vecs; ++v) sums[t][p][v] = of_token(t);
-    }
-  }
+  for (size_t t = 0; t < n_tok; ++t) fill_token<n_panels>(sums[t], of_token(t));
 }
 
 // The two variants of the weights.
@@ -158,7 +160,7 @@ struct NextOutputs {
 };
 
 // What comes next, a little with each few blocks: many lines at once would wait for each other, and the
-// products for them.
+// products for them. Short rows, whose outputs are few, leave some of those out.
 template <size_t n_panels, size_t n_tok>
 [[gnu::always_inline]] inline void fetch_ahead(const Tile& tile, const NextOutputs& next, size_t b) noexcept {
   fetch_panels_ahead<n_panels, n_tok>(tile, b);

@@ -51,7 +51,7 @@ FAULTS = [
     ("avx512intel", "simd/int8/tile_product.h", "find_block(tile, end_whole, tile.last_steps());", ";", "matmul_i8"),
     ("avx512intel", "simd/int8/dot_raised.h", "end_group(t, b / n_blocks - 1)", "end_group(t, b / n_blocks)",
      "matmul_i8"),  # by the scale of the group that begins
-    ("avx512intel", "simd/int8/dot_raised.h", "part[t][p][v] = tile.x_group_base(t, b);", ";", "matmul_i8"),
+    ("avx512intel", "simd/int8/dot_raised.h", "fill_token<n_panels>(part[t], tile.x_group_base(t, b));", ";", "matmul_i8"),
     ("avx512intel", "simd/int8/dot_raised.h", "end_group(t, end / n_blocks - 1)", "end_group(t, begin / n_blocks)",
      "matmul_i8"),
     ("avx512intel", "simd/int8/dot_raised.h", "return end;", "return begin + n_blocks;",
