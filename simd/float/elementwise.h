@@ -1,6 +1,7 @@
 // Kernels that take each number (or pair) by itself. The last, partial vector goes through the same
 // operations as the whole ones, so that a number has the same bits wherever a split of the work puts it.
 #pragma once
+#include "simd/float/abreast.h"
 #include "simd/float/exp.h"
 #include "simd/vec.h"
 
@@ -35,24 +36,66 @@ void scale(float* x, float a, size_t n) noexcept {
 }
 
 // x / (1 + exp(-x)). For very negative x exp overflows to infinity, and the quotient goes to -0 as it should.
-inline F32 silu_of(F32 x) noexcept { return x / (F32(1.0f) + exp(-x)); }
+template <size_t n_vecs>
+inline void silu(F32 (&x)[n_vecs]) noexcept {
+  F32 e[n_vecs];
+  for_each_vector<n_vecs>([&](size_t v) { e[v] = -x[v]; });
+  exp(e);
+  for_each_vector<n_vecs>([&](size_t v) { x[v] = x[v] / (F32(1.0f) + e[v]); });
+}
 
 // Hendrycks and Gimpel 2016: 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3). As 1 + tanh(u) =
 // 2 / (1 + exp(-2u)), there is nothing to cancel for negative x.
-inline F32 gelu_of(F32 x) noexcept {
-  const F32 minus_2_sqrt_2_over_pi(-1.5957691216057308f);
-  const F32 cubic = fmadd(F32(0.044715f) * x * x, x, x);
-  return x / (F32(1.0f) + exp(minus_2_sqrt_2_over_pi * cubic));
+template <size_t n_vecs>
+inline void gelu(F32 (&x)[n_vecs]) noexcept {
+  constexpr float minus_2_sqrt_2_over_pi = -1.5957691216057308f;
+  F32 e[n_vecs];
+  for_each_vector<n_vecs>([&](size_t v) {
+    e[v] = F32(minus_2_sqrt_2_over_pi) * fmadd(F32(0.044715f) * x[v] * x[v], x[v], x[v]);
+  });
+  exp(e);
+  for_each_vector<n_vecs>([&](size_t v) { x[v] = x[v] / (F32(1.0f) + e[v]); });
+}
+
+// y[i] = activation(x[i]) and y[i] = activation(gate[i]) up[i]; activation changes vectors abreast.
+template <class Activation>
+inline void activate(float* y, const float* x, size_t n, Activation activation) noexcept {
+  const size_t rest = by_vectors(n, [&](size_t i, auto n_vecs) {
+    F32 a[n_vecs];
+    for_each_vector<n_vecs>([&](size_t v) { a[v] = load(x + i + v * lanes); });
+    activation(a);
+    for_each_vector<n_vecs>([&](size_t v) { store(y + i + v * lanes, a[v]); });
+  });
+  if (rest == n) return;
+  F32 a[] = {load_n(x + rest, n - rest)};
+  activation(a);
+  store_n(y + rest, a[0], n - rest);
+}
+template <class Activation>
+inline void activate(float* y, const float* gate, const float* up, size_t n, Activation activation) noexcept {
+  const size_t rest = by_vectors(n, [&](size_t i, auto n_vecs) {
+    F32 a[n_vecs];
+    for_each_vector<n_vecs>([&](size_t v) { a[v] = load(gate + i + v * lanes); });
+    activation(a);
+    for_each_vector<n_vecs>([&](size_t v) {
+      const size_t at = i + v * lanes;
+      store(y + at, a[v] * load(up + at));
+    });
+  });
+  if (rest == n) return;
+  F32 a[] = {load_n(gate + rest, n - rest)};
+  activation(a);
+  store_n(y + rest, a[0] * load_n(up + rest, n - rest), n - rest);
 }
 
 void silu_mul(float* y, const float* gate, const float* up, size_t n) noexcept {
-  map(y, gate, up, n, [](F32 g, F32 u) { return silu_of(g) * u; });
+  activate(y, gate, up, n, [](auto& x) { silu(x); });
 }
 void gelu_mul(float* y, const float* gate, const float* up, size_t n) noexcept {
-  map(y, gate, up, n, [](F32 g, F32 u) { return gelu_of(g) * u; });
+  activate(y, gate, up, n, [](auto& x) { gelu(x); });
 }
 void gelu(float* y, const float* x, size_t n) noexcept {
-  map(y, x, n, [](F32 x_i) { return gelu_of(x_i); });
+  activate(y, x, n, [](auto& a) { gelu(a); });
 }
 void soft_cap(float* x, float cap, size_t n) noexcept {
   map(x, x, n, [cap](F32 x_i) { return F32(cap) * xsimd::tanh(x_i / F32(cap)); });

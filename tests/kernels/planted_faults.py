@@ -181,6 +181,10 @@ FAULTS = [
      "mix_i8"),
     ("dotprod", "simd/int8/scaling.h", "max < quant::i8_least_max", "false", "scores_i8"),  # zeros elsewhere too, by chance
     ("avx2 avx512 neon", "simd/float/exp.h", "F32(-87.5f)", "F32(-88.5f)", "softmax_step"),  # the exponent wraps
+    ("avx2 avx512 neon", "simd/float/softmax.h", "max[0] = xsimd::max(max[0], max[v]);", "(void)v;", "softmax_step"),
+    ("avx2 avx512 neon", "simd/float/softmax.h", "total += e[v];", "total += e[0];", "softmax_step"),
+    ("avx2 avx512 neon", "simd/float/elementwise.h", "load(up + at)", "load(up + i)", "silu_mul"),
+    ("avx2 avx512 neon", "simd/float/abreast.h", "i + step <= n; i += step", "i < n; i += step", "gelu"),
     ("avx2 avx512 neon", "simd/float/matmul.h", "x + c, x_stride, n_tok, block", "x, x_stride, n_tok, block", "matmul_panels"),
     ("avx2 avx512 neon", "simd/float/matmul.h", "n_cols, rows + t * x_row)", "n_cols, rows)", "matmul_panels"),
     ("avx2 avx512 neon", "simd/float/matmul.h", "adds || c != 0", "adds", "matmul_panels"),  # of the last columns alone
