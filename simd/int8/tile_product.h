@@ -10,6 +10,7 @@
 //     static constexpr Cache streams_few_to;             // none: block() is only called with a BlockI8
 //     static constexpr bool reads_split;                 // of the activations, not their codes
 //     static constexpr CacheUse cache_use;               // may be missing
+//     static constexpr size_t decode_page_lines;         // of a page, before it begins; may be missing
 //     // Calls take(t, p, v, dots) once for each vector: i8_base + `lanes` dots of token t with the rows from
 //     // v * lanes on of panel p.
 //     // Block: BlockI8, or for a few tokens StreamedBlock.
@@ -171,6 +172,23 @@ template <size_t n_panels, size_t n_tok>
   for (size_t t = 0; t < n; ++t) next.fetch<n_panels>(begin + t);
 }
 
+// The first lines of the page that each panel's codes enter next, half a kilobyte after block b or later: the
+// processor's own prefetchers stop where a page ends, and take some misses to go on in the next.
+constexpr size_t page_bytes = 4096, page_ahead = 512;
+template <class Dot, size_t n_panels, size_t n_tok>
+[[gnu::always_inline]] inline void fetch_pages_ahead(const Tile& tile, size_t b) noexcept {
+  if constexpr (n_tok == 1 && requires { Dot::decode_page_lines; }) {
+    const auto codes = reinterpret_cast<std::uintptr_t>(tile.codes) + b * block_bytes + page_ahead;
+    RUNNEL_UNROLL
+    for (size_t p = 0; p < n_panels; ++p) {
+      const auto page = quant::filled_up(codes + p * tile.codes_stride, page_bytes);
+      RUNNEL_UNROLL
+      for (size_t i = 0; i < Dot::decode_page_lines; ++i)
+        prefetch_l2(reinterpret_cast<const void*>(page + i * line_bytes));
+    }
+  }
+}
+
 // A single token waits for the memory alone.
 template <size_t ahead, size_t n_panels>
 inline void fetch_weights_ahead(const BlockI8& block) noexcept {
@@ -196,6 +214,7 @@ inline void add_blocks(WideGroups, Sums<n_panels, n_tok>& y, const Tile& tile, c
   for (size_t begin = first; begin < tile.stretch.end; begin += WideGroups::blocks) {
     Sums<n_panels, n_tok> part;
     fill<n_panels, n_tok>(part, [&](size_t t) { return tile.x_group_base(t, begin); });
+    fetch_pages_ahead<Dot, n_panels, n_tok>(tile, begin);
     fetch_ahead<n_panels, n_tok>(tile, next, begin);
     const auto add = [&](size_t b, auto n_steps) {
       multiply_block<Dot, n_panels, n_tok>(tile, b, n_steps, [&](size_t t, size_t p, size_t v, F32 dots) {
@@ -227,6 +246,7 @@ inline void add_blocks(NarrowGroups, Sums<n_panels, n_tok>& y, const Tile& tile,
   };
   const size_t end_whole = tile.end_whole();
   for (size_t begin = first; begin < end_whole; begin += fetch_blocks) {
+    fetch_pages_ahead<Dot, n_panels, n_tok>(tile, begin);
     fetch_ahead<n_panels, n_tok>(tile, next, begin);
     for (size_t b = begin; b < std::min(begin + fetch_blocks, end_whole); ++b) add(b, WholeBlock());
   }

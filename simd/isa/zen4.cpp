@@ -10,6 +10,7 @@ namespace runnel::simd {
 namespace {
 
 struct Dot : DotVnni<2, 6> {
+  static constexpr size_t decode_page_lines = 8;
   static constexpr Cache streams_few_to = Cache::l2;
   static constexpr CacheUse cache_use = {.stretch_blocks = 192, .pass_bytes = 576 * 1024};  // of 1 MB
 };
