@@ -35,13 +35,20 @@ void scale(float* x, float a, size_t n) noexcept {
   map(x, x, n, [a](F32 x_i) { return x_i * F32(a); });
 }
 
-// x / (1 + exp(-x)). For very negative x exp overflows to infinity, and the quotient goes to -0 as it should.
+// x[v] = x[v] / (1 + exp(u[v])); u is used up. For very negative x, whose u is large, exp overflows to
+// infinity, and the quotient goes to -0 as it should.
+template <size_t n_vecs>
+inline void over_one_plus_exp(F32 (&x)[n_vecs], F32 (&u)[n_vecs]) noexcept {
+  exp(u);
+  for_each_vector<n_vecs>([&](size_t v) { x[v] = x[v] / (F32(1.0f) + u[v]); });
+}
+
+// x / (1 + exp(-x))
 template <size_t n_vecs>
 inline void silu(F32 (&x)[n_vecs]) noexcept {
-  F32 e[n_vecs];
-  for_each_vector<n_vecs>([&](size_t v) { e[v] = -x[v]; });
-  exp(e);
-  for_each_vector<n_vecs>([&](size_t v) { x[v] = x[v] / (F32(1.0f) + e[v]); });
+  F32 u[n_vecs];
+  for_each_vector<n_vecs>([&](size_t v) { u[v] = -x[v]; });
+  over_one_plus_exp(x, u);
 }
 
 // Hendrycks and Gimpel 2016: 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3). As 1 + tanh(u) =
@@ -49,12 +56,11 @@ inline void silu(F32 (&x)[n_vecs]) noexcept {
 template <size_t n_vecs>
 inline void gelu(F32 (&x)[n_vecs]) noexcept {
   constexpr float minus_2_sqrt_2_over_pi = -1.5957691216057308f;
-  F32 e[n_vecs];
+  F32 minus_2u[n_vecs];
   for_each_vector<n_vecs>([&](size_t v) {
-    e[v] = F32(minus_2_sqrt_2_over_pi) * fmadd(F32(0.044715f) * x[v] * x[v], x[v], x[v]);
+    minus_2u[v] = F32(minus_2_sqrt_2_over_pi) * fmadd(F32(0.044715f) * x[v] * x[v], x[v], x[v]);
   });
-  exp(e);
-  for_each_vector<n_vecs>([&](size_t v) { x[v] = x[v] / (F32(1.0f) + e[v]); });
+  over_one_plus_exp(x, minus_2u);
 }
 
 // y[i] = activation(x[i]) and y[i] = activation(gate[i]) up[i]; activation changes vectors abreast.

@@ -1,6 +1,7 @@
 // What Zen 4 does with AVX-512 VNNI in another way: its own prefetchers bring lines sooner than instructions
-// that do so far ahead, into the L1 cache, which has few buffers for lines in flight
-// (tests/bench/experiments.md). The same bits as avx512vnni, and of Q8_0 rows as avx2.
+// that do so far ahead, into the L1 cache, which has few buffers for lines in flight, but for the first lines
+// of a page, which they leave to others (tests/bench/experiments.md). The same bits as avx512vnni, and of
+// Q8_0 rows as avx2.
 #include "simd/float/matvec.h"
 #include "simd/int8/dot_vnni.h"
 #include "simd/int8/matmul.h"
